@@ -176,13 +176,7 @@ nb::dict evaluate(PythonModel& model, const std::string& data, const TextRules& 
     result = model.evaluate(data, rules, prefix_end ? Prefix::as_lm_eval : Prefix::none,
                             document_mask ? Documents::apart : Documents::joined, batch);
   }
-  Json json = {{"loss", result.loss},
-               {"perplexity", result.perplexity},
-               {"bits_per_byte", result.bits_per_byte},
-               {"byte_perplexity", result.byte_perplexity},
-               {"tokens", result.tokens},
-               {"bytes", result.bytes},
-               {"context", model.config().context}};
+  Json json = evaluation_json(result, model.config().context);
   json.update(report::numbers_json(model.open().recipe, model.open().phase, model.config()));
   return dict_of(json);
 }

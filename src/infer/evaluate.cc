@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/json.h"
 #include "data/device_batch.h"
 #include "data/prefixed_source.h"
 #include "data/text_files.h"
@@ -113,6 +114,16 @@ Corpus corpus_to_evaluate(const std::string& file, const Tokenizer& tokenizer,
   if (prefixed) corpus.fill_last_window();
   if (documents == Documents::apart) corpus.keep_documents_apart();
   return corpus;
+}
+
+Json evaluation_json(const Evaluation& evaluation, int64_t context) {
+  return {{"loss", evaluation.loss},
+          {"perplexity", evaluation.perplexity},
+          {"bits_per_byte", evaluation.bits_per_byte},
+          {"byte_perplexity", evaluation.byte_perplexity},
+          {"tokens", evaluation.tokens},
+          {"bytes", evaluation.bytes},
+          {"context", context}};
 }
 
 std::optional<Evaluation> evaluate_windows(const TrainingData& data, const BatchSpans& tokens,

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "base/json_fwd.h"
 #include "data/corpus.h"
 #include "data/texts.h"
 #include "model/model.h"
@@ -22,6 +23,9 @@ struct Evaluation {
   int64_t tokens = 0;          ///< targets that count
   int64_t bytes = 0;           ///< behind them
 };
+
+/// Its members under their names, and "context", the tokens of a window.
+[[nodiscard]] Json evaluation_json(const Evaluation& evaluation, int64_t context);
 
 /// How a text is cut into windows: as it is, its first token predicted by nothing, or as lm-eval
 /// does: behind a token that begins it, so that each of its tokens counts.

@@ -114,7 +114,8 @@ SettingsKey output_key(std::string path, Get get) {
 void add_linear(Rows& keys) {
   keys.push_back(settings_choice(
       "compute", [](auto& s) -> auto& { return s.compute; }, kComputes,
-      "numbers of everything that is not a linear GEMM, and of the head"));
+      "what activations, their gradients, and the head's operands and logits are stored as; "
+      "arithmetic between them and losses are FP32 with either"));
   keys.push_back(linear_key());
   add_gemm(
       keys,

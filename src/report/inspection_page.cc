@@ -20,6 +20,8 @@ constexpr int kMostBars = 40;
 constexpr size_t kMostSeries = 8;  // of a chart
 constexpr size_t kMostCategories = 24;
 
+using Texts = std::vector<std::string>;
+
 std::string decibels(double sqnr_db) {
   if (std::isnan(sqnr_db)) return "-";
   return std::isinf(sqnr_db) ? "exact" : fmt::format("{:.2f}", sqnr_db);
@@ -34,10 +36,27 @@ bool has_content(const InspectedTensor& tensor) {
   return tensor.facts.finite() > tensor.facts.zeros;
 }
 
-std::vector<Cell> cells_of(std::vector<std::string> texts) {
+std::vector<Cell> cells_of(Texts texts) {
   std::vector<Cell> cells;
   for (std::string& text : texts) cells.push_back({.text = std::move(text)});
   return cells;
+}
+
+/// What a format makes of values: columns between `names` and `more`.
+Texts with_figures(Texts names, const Texts& figures, const Texts& more) {
+  names.insert(names.end(), figures.begin(), figures.end());
+  names.insert(names.end(), more.begin(), more.end());
+  return names;
+}
+Texts figure_heading(Texts names, const Texts& more) {
+  return with_figures(std::move(names), {"bits/value", "SQNR dB", "saturated", "to zero"}, more);
+}
+std::vector<Cell> figure_row(Texts names, const FormatTrial& trial, const Texts& more) {
+  return cells_of(
+      with_figures(std::move(names),
+                   {fmt::format("{:.2f}", trial.bits), decibels(trial.errors.sqnr_db),
+                    share_text(trial.errors.saturation), share_text(trial.errors.underflow)},
+                   more));
 }
 
 // ---------------------------------------------------------------- all tensors together
@@ -72,16 +91,16 @@ FormatTotal total_of(const std::vector<InspectedTensor>& tensors, size_t format,
     if (!has_content(tensor) || tensor.shape.size() < least_rank) continue;
     const FormatTrial& trial = tensor.trials[format][rule];
     sums.add(tensor.facts, trial);
-    total.name = trial.name;
-    total.rule = trial.rule;
+    total.of_all.name = trial.name;
+    total.of_all.rule = trial.rule;
     if (!(trial.errors.sqnr_db < total.least_db)) continue;
     total.least_db = trial.errors.sqnr_db;
     total.least_named = tensor.name;
   }
-  total.sqnr_db = -10 * std::log10(sums.errors / sums.values);
-  total.underflow = sums.flushed / sums.nonzero;
-  total.saturation = sums.saturated / sums.values;
-  total.bits = sums.bits / sums.values;
+  total.of_all.errors.sqnr_db = -10 * std::log10(sums.errors / sums.values);
+  total.of_all.errors.underflow = sums.flushed / sums.nonzero;
+  total.of_all.errors.saturation = sums.saturated / sums.values;
+  total.of_all.bits = sums.bits / sums.values;
   return total;
 }
 
@@ -105,14 +124,14 @@ chart::Chart rules_chart(const std::vector<std::vector<FormatTotal>>& totals) {
                      .from_zero = false};
   std::vector<chart::Series> series = {{.name = "as cast and recipes, unless told otherwise"}};
   for (size_t f = 0; f < totals.size(); ++f) {
-    chart.categories.push_back(totals[f].front().name);
+    chart.categories.push_back(totals[f].front().of_all.name);
     for (size_t r = 0; r < totals[f].size(); ++r) {
-      const FormatTotal& total = totals[f][r];
+      const FormatTrial& total = totals[f][r].of_all;
       const std::string name = r == 0 ? series.front().name : "rule " + total.rule;
       auto one = std::ranges::find(series, name, &chart::Series::name);
       if (one == series.end()) one = series.insert(one, {.name = name});
       one->y.resize(totals.size(), NAN);
-      one->y[f] = finite_or_gap(total.sqnr_db);
+      one->y[f] = finite_or_gap(total.errors.sqnr_db);
     }
   }
   if (series.size() > kMostSeries) series.resize(kMostSeries);
@@ -129,15 +148,12 @@ Section formats_section(const std::vector<std::vector<FormatTotal>>& totals) {
           "of the rms value, each 6 dB a bit. The rule is how a block's scale is found from its "
           "largest value; the first of each format is what cast and recipes do where nobody names "
           "another.",
-      .table = {.heading = {"format", "scale rule", "bits/value", "SQNR dB", "to zero", "saturated",
-                            "worst tensor, dB", "which"},
+      .table = {.heading = figure_heading({"format", "scale rule"}, {"worst tensor, dB", "which"}),
                 .rows = {}}};
   for (const std::vector<FormatTotal>& rules : totals)
     for (const FormatTotal& total : rules)
-      section.table.rows.push_back(
-          cells_of({total.name, total.rule, fmt::format("{:.2f}", total.bits),
-                    decibels(total.sqnr_db), share_text(total.underflow),
-                    share_text(total.saturation), decibels(total.least_db), total.least_named}));
+      section.table.rows.push_back(figure_row({total.of_all.name, total.of_all.rule}, total.of_all,
+                                              {decibels(total.least_db), total.least_named}));
   add_picture(section, rules_chart(totals));
   return section;
 }
@@ -229,15 +245,14 @@ Table tensors_table(const std::vector<InspectedTensor>& tensors) {
     table.heading.push_back(rules.front().name);
   for (const InspectedTensor& tensor : tensors) {
     const TensorFacts& facts = tensor.facts;
-    std::vector<std::string> row = {
-        tensor.name,
-        tensor.dtype,
-        shape_text(tensor.shape),
-        fmt::format("{:.3g}", facts.amax()),
-        fmt::format("{:.3g}", facts.rms()),
-        share_text(facts.values == 0
-                       ? 0.0
-                       : static_cast<double>(facts.zeros) / static_cast<double>(facts.values))};
+    Texts row = {tensor.name,
+                 tensor.dtype,
+                 shape_text(tensor.shape),
+                 fmt::format("{:.3g}", facts.amax()),
+                 fmt::format("{:.3g}", facts.rms()),
+                 share_text(facts.values == 0 ? 0.0
+                                              : static_cast<double>(facts.zeros) /
+                                                    static_cast<double>(facts.values))};
     for (const RuleTrials& rules : tensor.trials)
       row.push_back(decibels(rules.front().errors.sqnr_db));
     table.rows.push_back(cells_of(std::move(row)));
@@ -278,16 +293,13 @@ Section recipe_use_section(const Inspection& inspection) {
               "where that is not FP32. Saturated: above the largest value that the format has "
               "there; to zero: of the values that were not. Transforms (Hadamard) come before the "
               "cast in training and are left out here.",
-      .table = {.heading = {"tensor", "layer", "operand", "format", "bits/value", "SQNR dB",
-                            "saturated", "to zero", "transform"},
+      .table = {.heading = figure_heading({"tensor", "layer", "operand", "format"}, {"transform"}),
                 .rows = {}}};
   for (const InspectedTensor& tensor : inspection.tensors)
     for (const RecipeUse& use : tensor.uses)
       section.table.rows.push_back(
-          cells_of({tensor.name, use.layer, use.operand, describe(use.trial.cast),
-                    fmt::format("{:.2f}", use.trial.bits), decibels(use.trial.errors.sqnr_db),
-                    share_text(use.trial.errors.saturation), share_text(use.trial.errors.underflow),
-                    use.hadamard > 0 ? std::to_string(use.hadamard) : ""}));
+          figure_row({tensor.name, use.layer, use.operand, describe(use.trial.cast)}, use.trial,
+                     {use.hadamard > 0 ? std::to_string(use.hadamard) : ""}));
   return section;
 }
 

@@ -33,9 +33,7 @@ struct Inspection {
 /// One rule of one format over all matrices together (where there are none, all tensors), values in
 /// units of their tensor's rms.
 struct FormatTotal {
-  std::string name, rule;
-  double bits = 0;  ///< per value
-  double sqnr_db = 0, underflow = 0, saturation = 0;
+  FormatTrial of_all;       ///< its name, rule, bits, SQNR and what becomes zero or saturates
   double least_db = 0;      ///< of a single tensor
   std::string least_named;  ///< that tensor
 };

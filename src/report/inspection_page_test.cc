@@ -47,12 +47,14 @@ TEST(InspectionPage, TotalsAreThoseOfAllValuesTogether) {
   const auto totals = totals_of(tensors);
   ASSERT_EQ(totals.size(), 2u);
   ASSERT_EQ(totals[0].size(), 2u);
-  EXPECT_NEAR(totals[0][0].sqnr_db, -10 * std::log10((100 * 0.01 + 300 * 0.03) / 400), 1e-9);
-  EXPECT_NEAR(totals[0][1].sqnr_db - totals[0][0].sqnr_db, 10 * std::log10(2.0), 1e-9);
-  EXPECT_EQ(totals[0][1].rule, "mse");
+  EXPECT_NEAR(totals[0][0].of_all.errors.sqnr_db, -10 * std::log10((100 * 0.01 + 300 * 0.03) / 400),
+              1e-9);
+  EXPECT_NEAR(totals[0][1].of_all.errors.sqnr_db - totals[0][0].of_all.errors.sqnr_db,
+              10 * std::log10(2.0), 1e-9);
+  EXPECT_EQ(totals[0][1].of_all.rule, "mse");
   EXPECT_EQ(totals[0][0].least_named, "b");
   EXPECT_NEAR(totals[0][0].least_db, -10 * std::log10(0.03), 1e-9);
-  EXPECT_TRUE(std::isinf(totals[1][0].sqnr_db));
+  EXPECT_TRUE(std::isinf(totals[1][0].of_all.errors.sqnr_db));
   EXPECT_TRUE(totals_of({tensors.back()}).empty());
 }
 
@@ -82,6 +84,12 @@ TEST(InspectionPage, HasPicturesTablesAndHistograms) {
   ASSERT_EQ(recipe["table"]["rows"].size(), 1u);
   EXPECT_EQ(recipe["table"]["rows"][0][2]["text"], "fprop.weight");
   EXPECT_EQ(recipe["table"]["rows"][0][8]["text"], "32");
+  for (const Json& table : {formats["table"], recipe["table"]}) {
+    const Json& heading = table["heading"];
+    const auto bits = std::ranges::find(heading, "bits/value") - heading.begin();
+    EXPECT_EQ(table["rows"][0][bits]["text"], "4.25");
+    EXPECT_EQ(heading[bits + 1], "SQNR dB");
+  }
   const Json& choices = page["sections"][3]["choices"];
   ASSERT_EQ(choices.size(), 6u);
   const Json& histogram = choices[0]["histograms"][0];

@@ -107,12 +107,15 @@ Json numbers_json(const Recipe& recipe, const MeasuredPhase& phase, const ModelC
           {"matches", matches_json(recipe.matches(layers_of(config)))}};
 }
 
+std::string match_text(const RecipeMatch& match) {
+  return fmt::format("{} ({}) {}: {}", match.key, where_text(match),
+                     match.is_phase() ? "changes" : "means",
+                     match.layers.empty() ? "no layer" : layers_text(match.layers));
+}
+
 std::string matches_text(const std::vector<RecipeMatch>& matches) {
   std::string text;
-  for (const RecipeMatch& match : matches)
-    text += fmt::format("  {} ({}) {}: {}\n", match.key, where_text(match),
-                        match.is_phase() ? "changes" : "means",
-                        match.layers.empty() ? "no layer" : layers_text(match.layers));
+  for (const RecipeMatch& match : matches) text += "  " + match_text(match) + "\n";
   return text;
 }
 

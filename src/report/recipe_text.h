@@ -37,8 +37,9 @@ struct LayerGroup {
 /// {"recipe", "phase", "phases", "matches"}: in which numbers a model is.
 [[nodiscard]] Json numbers_json(const Recipe& recipe, const MeasuredPhase& phase,
                                 const ModelConfig& config);
-/// Which layers each means, a line each: `override[1] (blocks = "-15%:") means: 7 layers,
-/// blocks.3.attn.q ... `
+/// Which layers it means: `override[1] (blocks = "-15%:") means: 7 layers, blocks.3.attn.q ... `
+[[nodiscard]] std::string match_text(const RecipeMatch& match);
+/// Those of each, a line each.
 [[nodiscard]] std::string matches_text(const std::vector<RecipeMatch>& matches);
 
 /// "blocks.0.attn.q", "28 layers, blocks.0.attn.q ... blocks.6.attn.out"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/units.h"
+#include "format/operand.h"
 #include "model/architecture.h"
 #include "model/weights.h"
 #include "report/recipe_text.h"
@@ -46,6 +47,22 @@ std::string recipe_text(Session& session) {
 
 std::string matches_text(Session& session) {
   return matches_text(session.recipe().matches(layers_of(session.model().config())));
+}
+
+std::string forward_text(Session& session, int phase) {
+  if (session.recipe().settings(phase).weight_noise.kind == NoiseKind::nipq)
+    return "";  // whose weights are quantized before
+  const Operand bf16 = operand_of("bf16");
+  const auto is_bf16 = [&](const GemmRecipe& gemm) {
+    return gemm.left == bf16 && gemm.right == bf16;
+  };
+  bool is_narrow_backward = false;
+  for (const Linear* linear : session.model().linears()) {
+    const LinearRecipe& numbers = linear->phases().at(static_cast<size_t>(phase));
+    if (!is_bf16(numbers.fprop)) return "";
+    is_narrow_backward |= !is_bf16(numbers.dgrad) || !is_bf16(numbers.wgrad);
+  }
+  return is_narrow_backward ? ", forward in BF16" : "";
 }
 
 }  // namespace ng::report

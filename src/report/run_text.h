@@ -19,4 +19,8 @@ namespace ng::report {
 /// Which layers its overrides, noise and phases mean, a line each.
 [[nodiscard]] std::string matches_text(Session& session);
 
+/// ", forward in BF16" behind a recipe whose name says what only its backward products are in:
+/// what a validation in that phase is of. Else empty.
+[[nodiscard]] std::string forward_text(Session& session, int phase);
+
 }  // namespace ng::report

@@ -153,12 +153,13 @@ RunGradients run_gradients(const Settings& settings) {
   const std::vector<io::CheckpointEntry> checkpoints = chosen_checkpoints(subject);
   RunGradients result;
   result.recipes = recipe_labels(subject.recipes);
+  const std::vector<std::string> recipes = subject.changed_recipes();
   const ProbeTask task = task_of(config, settings.seed);
   result.trained_in = config.recipe;
   result.model = task.model;
   result.sequences = task.sequences;
-  result.found.resize(subject.recipes.size());
-  Progress progress(settings, std::ssize(checkpoints) * std::ssize(subject.recipes));
+  result.found.resize(recipes.size());
+  Progress progress(settings, std::ssize(checkpoints) * std::ssize(recipes));
   for (const io::CheckpointEntry& checkpoint : checkpoints) {
     GradientProbe exact("fp32", task, settings.threads);
     read_checkpoint_weights(checkpoint, exact.run());
@@ -167,8 +168,8 @@ RunGradients run_gradients(const Settings& settings) {
     result.kinds = kinds.names;
     result.steps.push_back(checkpoint.step);
     result.losses.push_back(exact.loss());
-    for (size_t r = 0; r < subject.recipes.size(); ++r) {
-      GradientProbe probe(subject.recipes[r], task, settings.threads);
+    for (size_t r = 0; r < recipes.size(); ++r) {
+      GradientProbe probe(recipes[r], task, settings.threads);
       const MeasuredPhase phase =
           phase_after(checkpoint.step, config.train.steps, probe.recipe(), settings.run.phase);
       probe.set_phase(phase.index);

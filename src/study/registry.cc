@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "recipe/said_recipe.h"
 #include "study/study.h"
 
 namespace ng::study {
@@ -15,6 +16,12 @@ extern const Study kRounding;
 extern const Study kScales;
 extern const Study kStability;
 extern const Study kUpdate;
+
+std::vector<std::string> RunSubject::changed_recipes() const {
+  std::vector<std::string> changed;
+  for (const std::string& recipe : recipes) changed.push_back(recipe_with(recipe, keys));
+  return changed;
+}
 
 std::span<const Study> studies() {
   static const Study kStudies[] = {kScales, kHadamard,  kRounding,  kUpdate,

@@ -285,12 +285,12 @@ Stability stability_runs(const Settings& settings) {
                    .recipes = labels_of(subject.recipes),
                    .draws = subject.draws,
                    .tables = {}};
+  const std::vector<std::string> recipes = subject.changed_recipes();
   for (StabilityTask& task : tasks_of(settings)) result.tables.push_back({std::move(task), {}});
-  const auto recipes = std::ssize(subject.recipes);
-  Progress progress(settings,
-                    std::ssize(result.tables) * recipes * std::ssize(peak_rates()) * subject.draws);
+  Progress progress(settings, std::ssize(result.tables) * std::ssize(recipes) *
+                                  std::ssize(peak_rates()) * subject.draws);
   for (StabilityTable& table : result.tables)
-    for (const std::string& recipe : subject.recipes) {
+    for (const std::string& recipe : recipes) {
       Ladder& ladder = table.ladders.emplace_back();
       for (const double rate : peak_rates()) {
         RateRuns& runs = ladder.emplace_back();

@@ -19,8 +19,12 @@ struct RunSubject {
   std::string folder = {};                ///< of the run: run.toml, checkpoints/
   std::vector<int64_t> steps = {};        ///< of its checkpoints, or of each run; empty: all
   std::vector<std::string> recipes = {};  ///< names or files
+  std::vector<std::string> keys = {};     ///< over each of them: "recipe.KEY=VALUE"
   int64_t draws = 0;                      ///< of each recipe: gradients, or seeds
   std::string phase = {};                 ///< of the recipes, as --phase says; empty: of the step
+
+  /// Each with the keys over it, as Recipe::load() takes it. Throws Error for what is no recipe.
+  [[nodiscard]] std::vector<std::string> changed_recipes() const;
 };
 
 /// A tensor of a user's file that a study looks at instead of random numbers.

@@ -1,5 +1,6 @@
 // The rows of a comparison as cells and sentences.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -97,6 +98,19 @@ std::string scatter_sentence(const CompareTable& table, const CompareBlock& bloc
                      bf16.empty() ? "" : "; in BF16 " + bf16);
 }
 
+// Of recipes that validate as bf16 does, whose two losses are the same to the bit; empty: none.
+std::string one_figure_sentence(const CompareTable& table) {
+  std::vector<std::string> names;
+  for (const CompareRow& row : table.rows)
+    if (row.own.by_seed == row.bf16.by_seed &&
+        std::ranges::find(names, row.of.label) == names.end())
+      names.push_back(row.of.label);
+  if (names.empty()) return "";
+  return fmt::format(
+      "A forward pass in BF16 makes one figure of the two losses: those of {} are the same.",
+      fmt::join(names, ", "));
+}
+
 std::string twin_text(TwinOf twin) {
   return twin == TwinOf::draws
              ? "which has the same first weights and batches and other draws of rounding"
@@ -190,6 +204,8 @@ std::vector<std::string> compare_sentences(const CompareTable& table) {
     sentences.emplace_back(
         "The validation loss is in each recipe's own numbers; \"in BF16\" is that of the same "
         "model validated once more in recipe bf16, so that only training differs.");
+  if (std::string text = one_figure_sentence(table); !text.empty())
+    sentences.push_back(std::move(text));
   if (is_compared(table)) {
     for (const CompareBlock& block : table.blocks)
       if (std::string text = scatter_sentence(table, block); !text.empty())

@@ -295,7 +295,7 @@ RunConfig RunConfig::load(const std::string& path, std::span<const std::string> 
   RunConfig file;
   file.place = path;
   if (is_of_run(text))
-    file.data.validation_split = ValidationSplit::tail;
+    for (const OlderDefault& older : kOlderDefaults) older.put(file);
   else
     file.folder = folder_of_file(path);
   return resolve(documents_of(text, path, settings), std::move(file), recipe);

@@ -14,6 +14,7 @@
 #include "io/hf/folder.h"
 #include "train/metrics.h"
 #include "train/run_inputs.h"
+#include "train/run_keys.h"
 
 namespace ng {
 namespace {
@@ -23,7 +24,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view kRunFileBegin = "# narrowgauge ";
 constexpr const char* kUnknown = "is there and not known as a run's";
 constexpr std::string_view kHistoryMark = "\n# Settings that changed where the run was resumed:\n";
-constexpr std::string_view kSplitKey = "data.validation_split";
 constexpr std::string_view kRecipeMark = "\n# The recipe, resolved (hash ";
 
 /// A key of the run file and a file or folder that it names.
@@ -61,6 +61,15 @@ std::string without_history(std::string text) {
   return text;
 }
 
+// The text of a run file as it was before any of kOlderDefaults was a key.
+std::string without_younger_keys(std::string toml) {
+  for (const OlderDefault& older : kOlderDefaults) {
+    const size_t line = toml.find(fmt::format("\n{} = ", older.key));
+    if (line != std::string::npos) toml.erase(line, toml.find('\n', line + 1) - line);
+  }
+  return toml;
+}
+
 // Whether a run wrote the text and nobody changed more than values in it: no comment is lost.
 bool is_unchanged(const std::string& text) {
   const auto below_first_line = [](const std::string& all) {
@@ -70,7 +79,8 @@ bool is_unchanged(const std::string& text) {
   try {
     const RunConfig config = RunConfig::parse(text, "");
     const std::string written = below_first_line(run_file_text(config, open_run_recipe(config)));
-    return below_first_line(text) == written || below_first_line(text) == without_split(written);
+    return below_first_line(text) == written ||
+           below_first_line(text) == without_younger_keys(written);
   } catch (const Error&) {
     return false;  // its values are others by now
   }
@@ -111,19 +121,14 @@ bool is_of_run(std::string_view text) {
   return text.starts_with(kRunFileBegin) && text.find(kRecipeMark) != std::string_view::npos;
 }
 
-std::string without_split(std::string toml) {
-  const size_t line = toml.find(fmt::format("\n{} = ", kSplitKey));
-  if (line != std::string::npos) toml.erase(line, toml.find('\n', line + 1) - line);
-  return toml;
-}
-
 RunConfig as_begun(RunConfig config, const std::string& folder) {
   const std::string file = join_path(folder, kRunFile);
-  if (config.given.contains(kSplitKey) || !is_file(file)) return config;
+  if (!is_file(file)) return config;
   const std::string text = read_file(file, kMaxTomlBytes);
   if (!is_of_run(text)) return config;
   const toml::table begun = parse_toml(text, file);
-  if (!find_item(begun, kSplitKey, "")) config.data.validation_split = ValidationSplit::tail;
+  for (const OlderDefault& older : kOlderDefaults)
+    if (!config.given.contains(older.key) && !find_item(begun, older.key, "")) older.put(config);
   return config;
 }
 

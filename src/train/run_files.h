@@ -21,11 +21,9 @@ inline constexpr std::string_view kModelFolder = "model";
 [[nodiscard]] RunConfig load_run_config(const std::string& folder);
 /// Whether the text is a run.toml that a run wrote.
 [[nodiscard]] bool is_of_run(std::string_view text);
-/// The configuration of a run that goes on in a folder: one that was begun before
-/// data.validation_split was a key validates on the tail, unless the key is given.
+/// The configuration of a run that goes on in a folder: what neither it nor the folder's run.toml
+/// gives is as kOlderDefaults says.
 [[nodiscard]] RunConfig as_begun(RunConfig config, const std::string& folder);
-/// The text of a run file as it was before data.validation_split was a key.
-[[nodiscard]] std::string without_split(std::string toml);
 /// run.toml: every key written out; in comments the recipe, and of `history` the lines that say
 /// which settings were others before.
 [[nodiscard]] std::string run_file_text(const RunConfig& config, const Recipe& recipe,

@@ -4,9 +4,12 @@
 #include <optional>
 #include <utility>
 
+#include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "model/weights.h"
+#include "train/global_batch.h"
+#include "train/run_files.h"
 #include "train/run_inputs.h"
 #include "train/run_model.h"
 #include "train/session_start.h"
@@ -53,10 +56,13 @@ Json data_plan(const TrainingData& data, const std::optional<TextLikeness>& like
 
 }  // namespace
 
-Json run_plan(RunConfig config, Comm* comm) {
+Json run_plan(const RunConfig& given, Comm* comm, const std::string& resumed) {
   Json notes = Json::array();
   const auto notice = [&](const std::string& sentence) { notes.push_back(as_utf8(sentence)); };
-  const RunInputs inputs = open_inputs(config, comm, {});
+  RunInputs inputs = open_inputs(resumed.empty() ? given : as_begun(given, resumed), comm, {});
+  RunConfig& config = inputs.config;
+  if (!resumed.empty())
+    keep_global_batch(comm, join_path(resumed, kCheckpointsFolder), config, notice);
   const TrainingData& data = *inputs.data;
   const ModelConfig model =
       checked_run_model(config, inputs.recipe, *inputs.tokenizer, data, comm, notice);

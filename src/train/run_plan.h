@@ -13,7 +13,7 @@ namespace ng {
 /// Everything a run of the file reads, opened and looked at as a session does before it takes
 /// memory: files read and left out, what validates, recipe and phases, steps and tokens, seeds, and
 /// `notes` of what to beware of. Writes nothing. Throws what a session would of the run file, its
-/// texts and its recipe.
-[[nodiscard]] Json run_plan(RunConfig config, Comm* comm);
+/// texts and its recipe. `resumed`: the folder of the run that is to go on; empty: a new one.
+[[nodiscard]] Json run_plan(const RunConfig& config, Comm* comm, const std::string& resumed);
 
 }  // namespace ng

@@ -45,18 +45,17 @@ std::vector<std::string> names_of_linears(const Model& model) {
 }  // namespace
 
 Session::Session(const RunConfig& config, SessionOptions options, SessionObserver& observer)
-    : Session(begun(config, options), options, observer,
+    : Session(options, observer,
               open_inputs(begun(config, options), options.comm,
                           [&](int64_t done, int64_t bytes) { observer.reading(done, bytes); })) {}
 
-Session::Session(const RunConfig& config, const SessionOptions& options, SessionObserver& observer,
-                 RunInputs inputs)
-    : config_(config),
+Session::Session(const SessionOptions& options, SessionObserver& observer, RunInputs inputs)
+    : config_(std::move(inputs.config)),
       options_(options),
       observer_(observer),
       recipe_(std::move(inputs.recipe)),
-      threads_{config.train.threads > 0 ? static_cast<int>(config.train.threads)
-                                        : available_cores()},
+      threads_{config_.train.threads > 0 ? static_cast<int>(config_.train.threads)
+                                         : available_cores()},
       tokenizer_(std::move(inputs.tokenizer)),
       data_(std::move(inputs.data)) {
   if (options_.comm != nullptr) require_equal_inputs(*options_.comm, config_, recipe_, *data_);

@@ -118,8 +118,7 @@ class Session {
   void replay_step(int64_t done) { train_one(done); }
 
  private:
-  Session(const RunConfig& config, const SessionOptions& options, SessionObserver& observer,
-          RunInputs inputs);
+  Session(const SessionOptions& options, SessionObserver& observer, RunInputs inputs);
   /// Says what to beware of, and puts what the run file left open. Throws Error where the run
   /// cannot be trained.
   [[nodiscard]] ModelConfig checked_model();

@@ -27,13 +27,13 @@ std::unique_ptr<TrainingData> open_training_data(const RunConfig& config,
   return std::make_unique<Corpus>(open_run_corpus(config, tokenizer, progress));
 }
 
-RunInputs open_inputs(const RunConfig& config, Comm* comm, const ReadProgress& progress) {
+RunInputs open_inputs(RunConfig config, Comm* comm, const ReadProgress& progress) {
   std::optional<RunInputs> inputs;
   on_all(comm, [&] {
     Recipe recipe = open_run_recipe(config);
     std::unique_ptr<Tokenizer> tokenizer = open_run_tokenizer(config);
     std::unique_ptr<TrainingData> data = open_training_data(config, *tokenizer, progress);
-    inputs = {std::move(recipe), std::move(tokenizer), std::move(data)};
+    inputs = {std::move(config), std::move(recipe), std::move(tokenizer), std::move(data)};
   });
   return std::move(*inputs);
 }

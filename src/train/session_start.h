@@ -22,13 +22,13 @@ namespace ng {
 
 /// What a run file names.
 struct RunInputs {
+  RunConfig config;  ///< which names it
   Recipe recipe;
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<TrainingData> data;
 };
 /// Opens it. Throws Error, on all ranks where it is missing or unreadable on one.
-[[nodiscard]] RunInputs open_inputs(const RunConfig& config, Comm* comm,
-                                    const ReadProgress& progress);
+[[nodiscard]] RunInputs open_inputs(RunConfig config, Comm* comm, const ReadProgress& progress);
 
 /// What the run file's objective learns from. Throws Error for what is missing or unreadable.
 [[nodiscard]] std::unique_ptr<TrainingData> open_training_data(const RunConfig& config,

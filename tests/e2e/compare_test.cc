@@ -12,10 +12,16 @@ using CompareCommand = Program;
 
 TEST_F(CompareCommand, SaysWhichLayersOverridesMean) {
   const std::vector<std::string> args = {
-      "compare", "tiny.toml", "--recipes", "nvfp4", "--seeds",
-      "1",       "--out",     "out",       "--set", "train.steps=2"};
-  EXPECT_NE(run_well(args).find("nvfp4: override[1] (blocks = "), std::string::npos);
-  EXPECT_NE(text_of(path("out/compare.md")).find("- nvfp4: override[1]"), std::string::npos);
+      "compare", "tiny.toml", "--recipes", "nvfp4,mxfp4-sr-rht", "--seeds", "1",
+      "--out",   "out",       "--set",     "train.steps=2"};
+  const std::string out = run_well(args), markdown = text_of(path("out/compare.md"));
+  EXPECT_NE(out.find("nvfp4: override[1] (blocks = "), std::string::npos);
+  EXPECT_NE(markdown.find("- nvfp4: override[1]"), std::string::npos);
+  const std::string one =
+      "A forward pass in BF16 makes one figure of the two losses: those of mxfp4-sr-rht are the "
+      "same.\n";
+  EXPECT_NE(out.find(one), std::string::npos) << out;
+  EXPECT_NE(markdown.find("- " + one), std::string::npos) << markdown;
   const Json json = Json::parse(text_of(path("out/compare.json")));
   EXPECT_GT(json["recipes"][0]["matches"][0]["matched"].size(), 0u);
 }

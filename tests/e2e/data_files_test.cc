@@ -79,6 +79,22 @@ TEST_F(DataFiles, APlanListsEveryFileOfAFolderAndWritesNothing) {
                  {"data.train", "none"});
 }
 
+// As train does: a step of the checkpoint has two micro-batches.
+TEST_F(DataFiles, APlanOfARunThatGoesOnKeepsItsGlobalBatch) {
+  (void)run_well({"train", "tiny.toml", "--set", "train.steps=2", "--out", "r"});
+  const std::string more = "train.accumulate=5";
+  const Json plan = plan_of({"tiny.toml", "--out", "r", "--resume", "--set", more});
+  EXPECT_EQ(plan["tokens_per_step"], 2 * 2 * 32);
+  ASSERT_EQ(plan["notes"].size(), 1u);
+  const std::string note = plan["notes"][0];
+  EXPECT_NE(note.find("train.accumulate = 5 is taken as 2: a step of the checkpoint has 2 "
+                      "micro-batches, which 1 rank does"),
+            std::string::npos)
+      << note;
+  EXPECT_NE(run({"train", "tiny.toml", "--out", "r", "--resume", "--set", more}).err.find(note),
+            std::string::npos);
+}
+
 TEST_F(DataFiles, ARunSaysWhatAFolderMeans) {
   write_folder();
   write_run("run.toml", "train = \"texts\"\n");

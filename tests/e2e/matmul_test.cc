@@ -1,5 +1,6 @@
-// `matmul`: a product of tensors of files and its errors.
+// `matmul`: a product of tensors of files and its errors. `linear`: those of a layer.
 #include <cmath>
+#include <map>
 
 #include "base/json.h"
 #include "io/safetensors.h"
@@ -152,6 +153,18 @@ TEST_F(Matmul, RefusesInOneLine) {
   fs::create_symlink(path("f"), path("link"));
   expect_refused({"matmul", "f:a", "f:b", "--out", "link"}, 1, {"link", "the same file as f"});
   EXPECT_EQ(text_of(path("f")), before);
+}
+
+// What BF16 holds has no error, and zeros have neither signal nor error.
+TEST_F(Matmul, OfALayerNamesFiguresThatAreNoNumbers) {
+  const std::vector<float> weight(16, 0.5f), input(16);
+  io::write_safetensors(path("l"), {{"weight", "F32", {4, 4}, weight.data()},
+                                    {"input", "F32", {4, 4}, input.data()}});
+  const Json all = Json::parse(run_well({"linear", "l", "o", "--recipe", "bf16", "--json"}));
+  std::map<std::string, Json> sqnr;
+  for (const Json& tensor : all.at("tensors")) sqnr[tensor.at("name")] = tensor.at("sqnr_db");
+  EXPECT_EQ(sqnr, (std::map<std::string, Json>{
+                      {"output", "nan"}, {"fprop.input", "nan"}, {"fprop.weight", "inf"}}));
 }
 
 }  // namespace

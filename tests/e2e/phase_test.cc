@@ -1,4 +1,6 @@
 // In which phase of a recipe commands measure, and which layers its tables mean.
+#include <fmt/format.h>
+
 #include <set>
 #include <sstream>
 
@@ -189,8 +191,18 @@ TEST_F(Phase, OfValidationIsInTheMetricsAndOnTheScreen) {
   EXPECT_EQ(phases, (std::vector<int>{0, 1}));
   for (const char* said :
        {"override[1] (blocks = \"-15%:\") means: ", "phase[1] (from 82 % of training on) changes: ",
-        "  in phase 0\n", "in the numbers of nvfp4-late-bf16, phase 1 (the last of 2"})
+        "  in phase 0\n", "in the numbers of nvfp4-late-bf16, phase 1 (the last of 2",
+        ", forward in BF16\n"})
     EXPECT_NE(out.find(said), std::string::npos) << said << " in\n" << out;
+  for (const auto& [recipe, is_said] :
+       {std::pair("mxfp4-sr-rht", true), {"bf16", false}, {"nvfp4", false}}) {
+    const std::string all = run_well(
+        {"train", "tiny.toml", "--set", "train.steps=1", "--out", recipe, "--recipe", recipe});
+    EXPECT_EQ(all.find(fmt::format("in the numbers of {}, forward in BF16\n", recipe)) !=
+                  std::string::npos,
+              is_said)
+        << all;
+  }
 }
 
 class Patterns : public Program {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/json.h"
+#include "io/safetensors.h"
 #include "program.h"
 
 namespace ng::e2e {
@@ -50,7 +51,10 @@ TEST_F(Screen, WhatIsSaidBeforeStepOneFits) {
 }
 
 TEST_F(Screen, TablesOfSeveralScreensAreLeftToThePage) {
-  const std::string brief = run_well({"study", "update", "--out", "s", "--threads", "1"});
+  const std::vector<float> w = {0.01f, -0.03f, 0.02f, 0.05f};
+  io::write_safetensors(path("f"), {{"w", "F32", {2, 2}, w.data()}});
+  const std::string brief =
+      run_well({"study", "update", "--file", "f", "--tensor", "w", "--out", "s", "--threads", "1"});
   EXPECT_LT(line_count(brief), 60) << brief;
   EXPECT_NE(brief.find("\nOne step along the weights themselves"), std::string::npos);
   EXPECT_NE(brief.find("lines are left to the page: --tables prints them\n"), std::string::npos);

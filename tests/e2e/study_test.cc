@@ -1,4 +1,6 @@
 // `study` as a user calls it.
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "base/json.h"
@@ -67,6 +69,35 @@ TEST_F(Study, LooksAtTheGradientsOfARun) {
                 .find("narrowgauge study gradients r --steps 2,4 --recipes bf16,mxfp4-nr "
                       "--draws 2 --out g --seed 1"),
             std::string::npos);
+}
+
+// A recipe whose keys are all those of FP32 leaves its gradient as it is.
+TEST_F(Study, KeysGoOverEachRecipe) {
+  (void)run_well(
+      {"train", "tiny.toml", "--set", "train.steps=2", "--set", "train.length=20", "--out", "r"});
+  std::vector<std::string> words = {"study", "gradients", "r",       "--recipes", "mxfp4-nr,bf16",
+                                    "--out", "g",         "--draws", "2"};
+  for (const char* key : {"recipe.linear=fp32", "recipe.compute=fp32"})
+    words.insert(words.end(), {"--set", key});
+  const std::string printed = run_well(words);
+  EXPECT_NE(printed.find("Over each recipe: recipe.linear=fp32, recipe.compute=fp32."),
+            std::string::npos)
+      << printed;
+  const std::string csv = text_of(path("g/gradients.csv"));
+  for (const char* recipe : {"mxfp4-nr", "bf16"})
+    EXPECT_NE(csv.find(fmt::format("projection,{},step 2,1,", recipe)), std::string::npos) << csv;
+  EXPECT_NE(text_of(path("g/index.html"))
+                .find("--recipes mxfp4-nr,bf16 --set recipe.linear=fp32 --set recipe.compute=fp32"),
+            std::string::npos);
+  const auto refuse = [&](const char* study, const char* key,
+                          const std::vector<std::string>& parts) {
+    expect_refused({"study", study, "r", "--recipes", "bf16", "--set", key}, 1, parts);
+  };
+  for (const char* study : {"gradients", "stability"})
+    refuse(study, "recipe.linaer=fp32",
+           {"recipe.linaer: unknown key: the nearest known key is recipe.linear"});
+  refuse("stability", "train.lr=1", {"train.lr"});
+  refuse("scales", "recipe.linear=fp32", {"looks at no run"});
 }
 
 TEST_F(Study, TrainsUpALadderOfRates) {

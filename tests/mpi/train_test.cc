@@ -1,6 +1,7 @@
 // `train` by mpirun: the bits of one process, a rank that dies, fewer ranks that go on.
 #include <cstdio>
 
+#include "base/json.h"
 #include "data/npy_header.h"
 #include "mpi/program_of_ranks.h"
 #include "mpi/tiny_run.h"
@@ -70,10 +71,23 @@ TEST_F(TrainByRanks, EndsInTheBitsOfOneProcess) {
 TEST_F(TrainByRanks, WhereARankIsKilledTheJobEndsAndFewerGoOn) {
   write_run(200);
   ASSERT_EQ(run({"train", "run.toml", "--out", "one"}).code, 0);
+  const Json plan_of_one = Json::parse(run({"train", "run.toml", "--json-plan"}).out);
   const End end = end_by_signal("KILL", 3, words(3));
   EXPECT_NE(end.code, 0);
   EXPECT_LE(end.seconds, 10);
   EXPECT_FALSE(fs::exists(path("run/model")));
+
+  const Result planned = mpirun(2, words(3, "--resume --json-plan"));
+  ASSERT_EQ(planned.code, 0) << planned.err;
+  const Json plan = Json::parse(planned.out);
+  EXPECT_EQ(plan["tokens_per_step"], plan_of_one["tokens_per_step"]);
+  EXPECT_NE(plan["notes"].dump().find("train.accumulate = 4 is taken as 6"), std::string::npos)
+      << plan["notes"];
+  const Result unequal = mpirun(5, words(3, "--resume --json-plan"));
+  EXPECT_EQ(unequal.code, 1);
+  EXPECT_NE(unequal.err.find("12 micro-batches, which 5 ranks cannot share equally"),
+            std::string::npos)
+      << unequal.err;
 
   const Result resumed = mpirun(2, words(3, "--resume"));  // the global batch stays by itself
   ASSERT_EQ(resumed.code, 0) << resumed.err;

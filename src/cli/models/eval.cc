@@ -62,13 +62,7 @@ void eval(const EvalArgs& args) {
     refuse(args.model.folder,
            fmt::format("its loss in recipe {} is not a number", open.recipe.name()),
            "weights that are finite, and small enough for the recipe's formats");
-  Json json = {{"loss", result.loss},
-               {"perplexity", result.perplexity},
-               {"bits_per_byte", result.bits_per_byte},
-               {"byte_perplexity", result.byte_perplexity},
-               {"tokens", result.tokens},
-               {"bytes", result.bytes},
-               {"context", context}};
+  Json json = evaluation_json(result, context);
   json.update(report::numbers_json(open.recipe, open.phase, open.model->config()));
   print_either(args.json, json,
                fmt::format("loss           {:.6f}\n"

@@ -129,9 +129,10 @@ class Comparison {
     return folders;
   }
   [[nodiscard]] FinishedRuns finished() const {
-    FinishedRuns all{.runs = runs_, .finished = {}, .out = out_, .equal = equal_};
+    FinishedRuns all{.runs = runs_, .finished = {}, .out = out_, .equal = equal_, .numbers = {}};
     for (const auto& run : finished_)
       if (run) all.finished.push_back(*run);
+    all.numbers = numbers_of(all.finished);
     return all;
   }
 

@@ -46,42 +46,12 @@ std::string plan_sentence(const FinishedRuns& finished) {
   return text;
 }
 
-/// In which numbers the layers of one recipe's model are at the end, and which its overrides mean.
-struct RecipeNumbers {
-  std::string label;
-  Recipe recipe;
-  ModelConfig model;
-
-  [[nodiscard]] Json json() const {
-    const auto phases = static_cast<int>(recipe.phase_starts().size());
-    return report::numbers_json(recipe, phase_of(recipe, phases - 1), model);
-  }
-  [[nodiscard]] std::vector<RecipeMatch> matches() const {
-    return recipe.matches(layers_of(model));
-  }
-};
-
-/// Of each recipe of which a run has written its model.
-std::vector<RecipeNumbers> numbers_of(const FinishedRuns& finished) {
-  std::vector<RecipeNumbers> all;
-  for (const report::ComparedRun& one : finished.finished) {
-    const std::string& label = one.run.of.label;
-    const std::string model = join_path(one.run.folder, kModelFolder);
-    const bool is_known = std::ranges::find(all, label, &RecipeNumbers::label) != all.end();
-    if (is_known || !is_folder(model)) continue;
-    all.push_back({label, Recipe::load(one.run.config.recipe), io::read_model_config({model, ""})});
-  }
-  return all;
-}
-
 /// "nvfp4: override[1] (...) means: 2 layers, ..." of each that names layers; else empty.
 std::string matches_of(const FinishedRuns& finished, std::string_view before) {
   std::string text;
-  for (const RecipeNumbers& numbers : numbers_of(finished))
-    for (const RecipeMatch& match : numbers.matches()) {
-      const std::string line = report::matches_text({match});
-      text += fmt::format("{}{}:{}", before, numbers.label, line.substr(1));
-    }
+  for (const RecipeNumbers& numbers : finished.numbers)
+    for (const RecipeMatch& match : numbers.recipe.matches(layers_of(numbers.model)))
+      text += fmt::format("{}{}: {}\n", before, numbers.label, report::match_text(match));
   return text;
 }
 
@@ -99,6 +69,18 @@ std::string markdown_of(const FinishedRuns& finished) {
 }
 
 }  // namespace
+
+std::vector<RecipeNumbers> numbers_of(const std::vector<report::ComparedRun>& finished) {
+  std::vector<RecipeNumbers> all;
+  for (const report::ComparedRun& one : finished) {
+    const std::string& label = one.run.of.label;
+    const std::string model = join_path(one.run.folder, kModelFolder);
+    const bool is_known = std::ranges::find(all, label, &RecipeNumbers::label) != all.end();
+    if (is_known || !is_folder(model)) continue;
+    all.push_back({label, Recipe::load(one.run.config.recipe), io::read_model_config({model, ""})});
+  }
+  return all;
+}
 
 std::vector<CompareResult> FinishedRuns::results() const {
   std::vector<CompareResult> all;
@@ -131,13 +113,13 @@ void write_compare_files(const FinishedRuns& finished) {
 
 Json json_of(const FinishedRuns& finished) {
   Json json = compare_json(table_of_runs(finished), finished.runs, finished.results());
-  for (const RecipeNumbers& numbers : numbers_of(finished))
+  for (const auto& [label, recipe, model] : finished.numbers) {
+    const auto phases = static_cast<int>(recipe.phase_starts().size());
+    Json said = report::numbers_json(recipe, phase_of(recipe, phases - 1), model);
+    said.erase("recipe");
     for (Json& row : json["recipes"])
-      if (row["recipe"] == numbers.label) {
-        Json said = numbers.json();
-        said.erase("recipe");
-        row.update(said);
-      }
+      if (row["recipe"] == label) row.update(said);
+  }
   return json;
 }
 

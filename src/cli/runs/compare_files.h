@@ -9,12 +9,23 @@
 
 namespace ng::cli {
 
+/// In which numbers the layers of one recipe's model are.
+struct RecipeNumbers {
+  std::string label;
+  Recipe recipe;
+  ModelConfig model;
+};
+/// Of each recipe of which a run has written its model.
+[[nodiscard]] std::vector<RecipeNumbers> numbers_of(
+    const std::vector<report::ComparedRun>& finished);
+
 /// All runs of a comparison, and those that are finished, both in the order of compare_runs.
 struct FinishedRuns {
   const std::vector<CompareRun>& runs;
   std::vector<report::ComparedRun> finished;
   std::string out;
-  double equal = 0;  ///< as compare_table() takes it
+  double equal = 0;                    ///< as compare_table() takes it
+  std::vector<RecipeNumbers> numbers;  ///< numbers_of() the finished
   [[nodiscard]] std::vector<CompareResult> results() const;
 };
 

@@ -40,6 +40,7 @@ struct StudyArgs {
     std::string words = run.folder.empty() ? "" : " " + shell_quoted(run.folder);
     if (!run.steps.empty()) words += fmt::format(" --steps {}", fmt::join(run.steps, ","));
     words += " --recipes " + shell_quoted(fmt::format("{}", fmt::join(run.recipes, ",")));
+    for (const std::string& key : run.keys) words += " --set " + shell_quoted(key);
     if (!run.phase.empty()) words += " --phase " + shell_quoted(run.phase);
     return words + fmt::format(" --draws {}", run.draws);
   }
@@ -101,7 +102,8 @@ void check_subject(const StudyArgs& args, const study::Study& chosen) {
   };
   if (!chosen.of_run && args.of_run)
     refuse("looks at no run",
-           "no RUN, --steps, --recipes or --draws: those are for studies gradients and stability");
+           "no RUN, --steps, --recipes, --set or --draws: those are for studies gradients and "
+           "stability");
   if (!args.run.phase.empty() && chosen.name != "gradients")
     refuse("trains through all phases", "no --phase: that is for study gradients");
   if (!chosen.of_tensor && args.of_tensor)
@@ -146,6 +148,9 @@ void study(StudyArgs args) {
                          .run = args.run,
                          .tensor = args.tensor});
   }
+  if (!args.run.keys.empty())
+    report.sections.front().paragraphs.push_back(
+        fmt::format("Over each recipe: {}.", fmt::join(args.run.keys, ", ")));
   const study::Origin origin{.command = args.command(), .seed = args.seed};
   write_report(args.folder(), report, origin);
   if (args.json) return print("{}", json_of(report, origin));
@@ -174,6 +179,8 @@ void declare_run(Flags flags, StudyArgs& args) {
       .option("--recipes A,B,C", args.run.recipes,
               "the recipes to look at; else of " + standard_recipes())
       .list();
+  flags.option("--set recipe.KEY=VALUE", args.run.keys, "a key over each of these recipes")
+      .repeats();
   flags
       .option("--draws N", args.run.draws,
               "gradients: how many of each recipe; 16; stability: seeds of each run; 1")
@@ -212,7 +219,7 @@ void declare_study(Flags flags, StudyArgs& args) {
       "Study update moves random weights, or those of a file, by every rule without a wider copy:\n"
       "  narrowgauge study update --file model.safetensors --tensor h.0.mlp.c_fc.weight");
   flags.check([&args, flags] {
-    for (const char* name : {"RUN", "--steps", "--recipes", "--draws", "--phase"})
+    for (const char* name : {"RUN", "--steps", "--recipes", "--set", "--draws", "--phase"})
       args.of_run = args.of_run || flags.is_given(name);
     for (const char* name : {"--file", "--tensor", "--direction"})
       args.of_tensor = args.of_tensor || flags.is_given(name);

@@ -15,7 +15,6 @@
 #include "comm/launch.h"
 #include "comm/watchdog.h"
 #include "report/reporter.h"
-#include "train/run_files.h"
 #include "train/run_plan.h"
 
 namespace ng::cli {
@@ -59,7 +58,7 @@ struct TrainArgs : TrainFlags {
 };
 
 int print_plan(const TrainArgs& args, const RunConfig& config, Comm& comm) {
-  const Json plan = run_plan(args.resume ? as_begun(config, args.folder()) : config, &comm);
+  const Json plan = run_plan(config, &comm, args.resume ? folder_of(args, comm) : "");
   if (comm.rank() == 0) print_json(plan);
   return 0;
 }
@@ -102,6 +101,8 @@ int train(const TrainArgs& args) {
 constexpr const char* kTrainFooter =
     "Writes run.toml, metrics.jsonl, report.html (a page with pictures, rewritten while the run\n"
     "goes on), events for TensorBoard, checkpoints/ and model/ (Hugging Face layout).\n"
+    "A line's loss is the mean over its step's targets before the update, in nats per token, its\n"
+    "tokens/s are a moving average over some 20 steps.\n"
     "Ctrl-C finishes the step and writes a checkpoint; a second one ends at once.\n"
     "--resume with --recipe NAME goes on in the numbers of another recipe.\n\n"
     "mpirun -n N narrowgauge train ... trains on N ranks: each takes train.accumulate\n"

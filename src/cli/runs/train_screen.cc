@@ -169,10 +169,10 @@ void TrainScreen::end(Session& session, const SessionResult& result, const std::
   if (result.skipped > 0)
     put(fmt::format("skipped     {} steps: something was not finite\n", result.skipped));
   if (result.validation)
-    put(fmt::format(
-        "validation  loss {:.4f}, {}, in the numbers of {}\n", result.validation->loss,
-        measure_text(*result.validation),
-        text_of(session.recipe(), phase_of(session.recipe(), result.validation->phase))));
+    put(fmt::format("validation  loss {:.4f}, {}, in the numbers of {}{}\n",
+                    result.validation->loss, measure_text(*result.validation),
+                    text_of(session.recipe(), phase_of(session.recipe(), result.validation->phase)),
+                    report::forward_text(session, result.validation->phase)));
   if (!result.sample.empty()) put(fmt::format("sample\n{}\n\n", readable(result.sample)));
   put(fmt::format("model       {}\nreport      {}\nmetrics     {}\ncheckpoints {}\n",
                   on_one_line(session.model_folder()), on_one_line(join_path(out, "report.html")),

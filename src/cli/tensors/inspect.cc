@@ -98,12 +98,13 @@ class Inspector {
                        phase.empty() ? "" : ", " + phase);
   }
 
-  /// Adds the recipe, its phase and its phases as "numbers", where there is one.
-  void add_numbers(Json& json) const {
+  /// With the recipe, its phase and its phases as "numbers", where there is one.
+  [[nodiscard]] Json with_numbers(Json json) const {
     if (recipe_)
       json["numbers"] = {{"recipe", recipe_->name()},
                          {"phase", phase_.index},
                          {"phases", recipe_->phase_starts()}};
+    return json;
   }
 
   report::InspectedTensor inspect(const io::SafetensorsEntry& entry, Progress& progress) {
@@ -183,14 +184,13 @@ void inspect(const InspectArgs& args) {
     if (!io::is_gguf(path)) learned = learned_of(io::Safetensors(path), args.tensors);
     if (prints) print("{}", learned_text(learned));
     note_skipped(path, io::skipped_tensors(file, args.tensors));
+    if (!args.json) continue;
     files.push_back({{"file", path}, {"tensors", tensors}});
     if (!learned.layers.empty()) files.back()["bit_widths"] = learned_json(learned);
   }
   if (!args.out.empty()) write_file_atomically(args.out, html_of(report::inspection_page(page)));
-  Json json = {{"model", json_of(page.summary)}, {"files", files}};
-  inspector.add_numbers(json);
   if (args.json)
-    print_json(json);
+    print_json(inspector.with_numbers({{"model", json_of(page.summary)}, {"files", files}}));
   else if (!args.out.empty())
     print("{}: {}, a page to open in a browser\n", args.out,
           counted(std::ssize(page.tensors), "tensor"));

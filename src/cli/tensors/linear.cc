@@ -16,8 +16,12 @@ struct LinearArgs {
 };
 
 Json json_of(const LinearFigures& f) {
-  return {{"name", f.name},      {"numbers", f.numbers}, {"rows", f.rows},
-          {"cols", f.cols},      {"sqnr_db", f.sqnr_db}, {"saturated", f.saturated},
+  return {{"name", f.name},
+          {"numbers", f.numbers},
+          {"rows", f.rows},
+          {"cols", f.cols},
+          {"sqnr_db", json_number(f.sqnr_db)},
+          {"saturated", f.saturated},
           {"flushed", f.flushed}};
 }
 
