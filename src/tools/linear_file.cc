@@ -195,10 +195,11 @@ LinearFigures product_figures(const char* name, Compute round, int64_t rows, int
 }
 
 /// Whether a layer that stands in the last block has other numbers than one of a deeper model.
-bool differs_inside(const Recipe& recipe, LayerPlace place, const LinearRecipe& numbers) {
+bool differs_inside(const Recipe& recipe, LayerPlace place, int phase,
+                    const LinearRecipe& numbers) {
   if (place.block < 0) return false;
   place.depth = layers::kMostBlocks;
-  return !(recipe.linear(place, 0) == numbers);
+  return !(recipe.linear(place, phase) == numbers);
 }
 
 LinearFileReport linear_of(const std::string& in, const std::string& out, const Recipe& recipe,
@@ -206,20 +207,20 @@ LinearFileReport linear_of(const std::string& in, const std::string& out, const 
   const LinearInput input(in, settings);
   const LayerOfWeight& layer = input.layer();
   const LayerPlace place = linear_place(layer, true);
-  const LinearRecipe numbers = recipe.linear(place, 0);
+  const LinearRecipe numbers = recipe.linear(place, settings.phase);
   const Products made = products_of(input, parts_of(input, numbers, settings), true, settings);
   const Products exact =
       products_of(input, parts_of(input, LayerRecipe().linear, settings), false, settings);
   const int64_t t = input.tokens(), n = input.outputs(), k = input.inputs();
-  LinearFileReport report{.recipe = recipe.name(),
-                          .phases = recipe.phase_starts(),
-                          .layer = layer.name,
-                          .is_turned = layer.is_turned,
-                          .is_last = layer.blocks == 0 && differs_inside(recipe, place, numbers),
-                          .tokens = t,
-                          .inputs = k,
-                          .outputs = n,
-                          .figures = {}};
+  LinearFileReport report{
+      .recipe = recipe.name(),
+      .layer = layer.name,
+      .is_turned = layer.is_turned,
+      .is_last = layer.blocks == 0 && differs_inside(recipe, place, settings.phase, numbers),
+      .tokens = t,
+      .inputs = k,
+      .outputs = n,
+      .figures = {}};
   OutputTensors output;
   const auto add_product = [&](const char* name, Compute round, int64_t rows, int64_t cols,
                                const std::vector<float>& values, const std::vector<float>& fp32) {

@@ -16,6 +16,7 @@ struct LinearFileSettings {
   /// Whose overrides apply: a linear layer of a block or the head; empty: by layer_of_weight().
   std::string layer;
   int64_t blocks = 0;      ///< of the model; 0: the layer's is the last
+  int phase = 0;           ///< of the recipe
   uint32_t tensor_id = 0;  ///< of random keys, as `seed`, `step` and `micro`: of the weight
   std::optional<uint32_t> input_id, output_id;  ///< of X and of dL/dY; none: tensor_id
   uint64_t seed = 1;
@@ -38,11 +39,10 @@ struct LinearFigures {
 };
 
 struct LinearFileReport {
-  std::string recipe;          ///< its name
-  std::vector<double> phases;  ///< of the recipe, by the share of training before; the first holds
-  std::string layer;           ///< "blocks.0.mlp.up"
-  bool is_turned = false;      ///< the file has the weight as (inputs, outputs)
-  bool is_last = false;        ///< its block counts as the last, and that means other numbers
+  std::string recipe;      ///< its name
+  std::string layer;       ///< "blocks.0.mlp.up"
+  bool is_turned = false;  ///< the file has the weight as (inputs, outputs)
+  bool is_last = false;    ///< its block counts as the last, and that means other numbers
   int64_t tokens = 0, inputs = 0, outputs = 0;
   std::vector<LinearFigures> figures;
 };
@@ -52,7 +52,7 @@ struct LinearFileReport {
 ///   input  (T, K), leading dimensions count as T
 ///   grad   (T, N) = dL/dY; may be absent: then there is the forward product alone
 ///   bias   (N); may be absent
-/// and writes to `out`, with the recipe as it is at the start of training, delayed scales of 1, no
+/// and writes to `out`, with the recipe as it is in a phase, delayed scales of 1, no
 /// noise, no storage of weights [linear §1],
 ///   output, input_grad, weight_grad   F32: Y = Q(X)·Q(W)ᵀ + b (T, N), dX = Q(G)·Q(W) (T, K),
 ///                                     dW = Q(G)ᵀ·Q(X) (N, K); Y and dX rounded to BF16 where the

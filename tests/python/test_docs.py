@@ -1,5 +1,7 @@
 """The blocks of docs/python.md and docs/torch.md run, one after the other."""
 
+import importlib.util
+import os
 import re
 
 import pytest
@@ -11,8 +13,8 @@ def blocks_of(page, language="python"):
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
 
 
-def run_blocks(page, least):
-    blocks = blocks_of(page)
+def run_blocks(page, least, language="python"):
+    blocks = blocks_of(page, language)
     assert len(blocks) >= least
     names = {}
     for block in blocks:
@@ -28,3 +30,14 @@ def test_blocks_run(tmp_path, monkeypatch):
 def test_blocks_about_torch_run():
     pytest.importorskip("torch")
     run_blocks("docs/torch.md", 6)
+
+
+def test_blocks_about_transformers_run(tmp_path, monkeypatch):
+    for needed in ("torch", "transformers", "matplotlib"):
+        if importlib.util.find_spec(needed) is None:
+            pytest.skip(f"{needed} is not there: scripts/python-tests --torch")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.chdir(tmp_path)
+    run_blocks("docs/torch.md", 4, "python transformers")
+    made = set(os.listdir(tmp_path))
+    assert {"losses.png", "model.gguf", "run"} <= made

@@ -285,7 +285,7 @@ def restore(model: nn.Module) -> nn.Module:
 def describe(model: nn.Module) -> dict[str, dict[str, Any]]:
     """Of each converted layer, by module name, the flags with which `narrowgauge linear` computes
     what its newest pass computed: layer, blocks, tensor_id, input_id, output_id, step, micro, seed,
-    phase, and recipe, its TOML.
+    recipe, and of a recipe with phases phase.
     """
     found = {}
     for module, layer in layers_of(model).items():
@@ -299,9 +299,10 @@ def describe(model: nn.Module) -> dict[str, dict[str, Any]]:
             "seed": state.engine.seed,
             "step": state.engine.step,
             "micro": state.micro,
-            "phase": state.engine.phase,
             "recipe": state.engine.recipe.name,
         }
+        if state.engine.recipe.phases > 1:
+            found[module]["phase"] = state.engine.phase
     return found
 
 

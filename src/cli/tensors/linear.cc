@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/tensors/file_flags.h"
+#include "recipe/phase_choice.h"
 
 namespace ng::cli {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 struct LinearArgs {
   FileFlags files;
   LinearFileSettings settings;
-  std::string input, bias;
+  std::string input, bias, phase;
   int64_t input_id = -1, output_id = -1;  ///< -1: as the weight's
 };
 
@@ -25,14 +26,15 @@ Json json_of(const LinearFigures& f) {
           {"flushed", f.flushed}};
 }
 
-Json json_of(const LinearFileReport& r) {
+Json json_of(const LinearFileReport& r, const Recipe& recipe, const MeasuredPhase& phase) {
   Json figures = Json::array();
   for (const LinearFigures& f : r.figures) figures.push_back(json_of(f));
-  return {{"recipe", r.recipe}, {"phase", 0},         {"phases", r.phases},   {"layer", r.layer},
-          {"tokens", r.tokens}, {"inputs", r.inputs}, {"outputs", r.outputs}, {"tensors", figures}};
+  return {{"recipe", r.recipe},   {"phase", phase.index}, {"phases", recipe.phase_starts()},
+          {"layer", r.layer},     {"tokens", r.tokens},   {"inputs", r.inputs},
+          {"outputs", r.outputs}, {"tensors", figures}};
 }
 
-std::string text_of(const LinearFileReport& r) {
+std::string text_of(const LinearFileReport& r, const std::string& numbers) {
   Table table({"", "numbers", "shape", "SQNR dB", "saturated", "flushed"}, 2);
   for (const LinearFigures& f : r.figures) {
     const bool is_operand = f.name.find('.') != std::string::npos;
@@ -42,10 +44,8 @@ std::string text_of(const LinearFileReport& r) {
     table.row({f.name, f.numbers, fmt::format("({}, {})", f.rows, f.cols),
                fmt::format("{:.2f}", f.sqnr_db), share(f.saturated), share(f.flushed)});
   }
-  return fmt::format(
-      "{} in {}{}: {} tokens, {} inputs, {} outputs\n{}", r.layer, r.recipe,
-      r.phases.size() > 1 ? fmt::format(", the first of its {} phases", r.phases.size()) : "",
-      r.tokens, r.inputs, r.outputs, table.text());
+  return fmt::format("{} in {}: {} tokens, {} inputs, {} outputs\n{}", r.layer, numbers, r.tokens,
+                     r.inputs, r.outputs, table.text());
 }
 
 void linear(const LinearArgs& args) {
@@ -55,8 +55,11 @@ void linear(const LinearArgs& args) {
   if (!args.bias.empty()) settings.tensors["bias"] = {args.bias};
   if (args.input_id >= 0) settings.input_id = static_cast<uint32_t>(args.input_id);
   if (args.output_id >= 0) settings.output_id = static_cast<uint32_t>(args.output_id);
-  const LinearFileReport report =
-      linear_file(files.in, files.out, Recipe::load(files.recipe), settings);
+  const Recipe recipe = Recipe::load(files.recipe);
+  const MeasuredPhase phase =
+      measured_phase(recipe, {.word = args.phase, .otherwise = PhaseChoice::End::first});
+  settings.phase = phase.index;
+  const LinearFileReport report = linear_file(files.in, files.out, recipe, settings);
   if (report.is_turned)
     note(
         fmt::format("{}: the file has its weight as (inputs, outputs), which is turned: "
@@ -67,7 +70,7 @@ void linear(const LinearArgs& args) {
         fmt::format("{}: its block counts as the model's last, for which {} has other numbers: "
                     "--blocks N says how many there are",
                     report.layer, report.recipe));
-  print_either(files.json, json_of(report), text_of(report));
+  print_either(files.json, json_of(report, recipe, phase), text_of(report, text_of(recipe, phase)));
 }
 
 constexpr const char* kLinearFooter =
@@ -78,7 +81,7 @@ OUT gets output, input_grad and weight_grad as F32, and of each operand, fprop.i
 dgrad.grad, dgrad.weight, wgrad.grad, wgrad.input, as its GEMM reads it, rows x reduction, padded
 and transformed: .codes (one each, U8 or U16), .scale and .tensor_scale as cast writes them, and
 .values as F32, with the prescale that the product undoes.
-The recipe is taken as it is at the start of training; a delayed scale is 1, as at its first step;
+The recipe is taken in its first phase or --phase; a delayed scale is 1, as at its first step;
 neither weight noise nor the storage of weights is applied. Draws are those of training where the
 three ids are those of the model's table: X has its producer's, G the layer's output.
 SQNR is that of an operand against what was cast, and of a product against that of FP32 operands.)";
@@ -98,6 +101,7 @@ void declare_linear(Flags flags, LinearArgs& args) {
   args.files.declare_grad(flags, "");
   flags.option("--bias NAME", args.bias, "tensor that is the bias");
   add_layer(flags, s.layer, "linear layer that the weight is of", s.blocks);
+  add_phase(flags, args.phase);
   args.files.declare_machine(flags, "the figures, as JSON");
   flags.footer(kLinearFooter);
 }
