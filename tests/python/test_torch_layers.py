@@ -362,6 +362,19 @@ def test_what_linear_layers_take():
     assert wide.weight.grad.dtype == wide.bias.grad.dtype == torch.bfloat16
 
 
+def test_autocast_hands_layers_bf16():
+    model, x = Model().train(), text()
+    ngt.convert(model, "mxfp4-all")
+    y = model.h[0].mlp["c_fc"](x.bfloat16())
+    ngt.convert(model, "mxfp4-all")
+    with torch.autocast("cpu", torch.bfloat16):
+        same = model.h[0].mlp["c_fc"](x)
+        whole = model(x)
+    assert same.dtype == whole.dtype == torch.bfloat16 and torch.equal(same, y)
+    whole.float().square().mean().backward()
+    assert model.lm_head.weight.grad.dtype == torch.float32
+
+
 def test_weights_that_were_written_past_autograd_are_seen():
     layer = nn.Linear(64, 64)
     ngt.convert(layer, "bf16")

@@ -22,6 +22,7 @@ class Linear(_Mixin):
     the very same.
 
     Calls take x (..., K) in FP32 or BF16 and give y (..., N) of the same type: Q(x)·Q(W)ᵀ + b.
+    Under autocast to BF16 they take x as BF16, as nn.Linear does.
     """
 
     ng_state: LayerState
@@ -33,6 +34,7 @@ class Linear(_Mixin):
 
     def forward(self, x: Tensor) -> Tensor:
         state = self.ng_state
+        x = _operators.as_autocast(x)
         _operators.require_plain(state, x)
         _operators.require(state, "input", x)
         _operators.require(state, "weight", self.weight)

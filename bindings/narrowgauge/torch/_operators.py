@@ -34,6 +34,20 @@ def in_backward() -> bool:
     return False
 
 
+def as_autocast(x: Tensor) -> Tensor:
+    """What autocast hands to a layer."""
+    device = x.device.type
+    if x.dtype != torch.float32 or device not in ("cpu", "cuda"):
+        return x
+    if hasattr(torch, "get_autocast_dtype"):
+        is_on, dtype = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+    elif device == "cpu":  # of torch before 2.4
+        is_on, dtype = torch.is_autocast_cpu_enabled(), torch.get_autocast_cpu_dtype()
+    else:
+        is_on, dtype = torch.is_autocast_enabled(), torch.get_autocast_gpu_dtype()
+    return x.to(dtype) if is_on and dtype == torch.bfloat16 else x
+
+
 def _rows(x: Tensor, cols: int) -> Tensor:
     rows = x.detach().reshape(-1, cols)
     return rows if rows.stride(1) == 1 or cols == 1 else rows.contiguous()
