@@ -134,6 +134,11 @@ void set_aside(const CheckpointEntry& checkpoint) {
   move_path(checkpoint.path, checkpoint.path + ".damaged");
 }
 
+void set_later_aside(const std::string& folder, int64_t step) {
+  for (const CheckpointEntry& checkpoint : list_checkpoints(folder))
+    if (checkpoint.step > step) set_aside(checkpoint);
+}
+
 void prune_checkpoints(const std::string& folder, int keep) {
   NG_CHECK(keep >= 1, keep);
   if (!is_folder(folder)) return;

@@ -60,6 +60,10 @@ void verify_checkpoint(const CheckpointEntry& checkpoint);
 /// Renames a damaged checkpoint to "<its name>.damaged", where only a person looks at it.
 void set_aside(const CheckpointEntry& checkpoint);
 
+/// The same for all of later steps: damaged ones that a resume passed over, which would push whole
+/// ones out.
+void set_later_aside(const std::string& folder, int64_t step);
+
 /// Removes all but the `keep` newest checkpoints and everything unfinished; a symbolic link is
 /// neither removed nor counted. The caller is the folder's only writer. keep >= 1.
 void prune_checkpoints(const std::string& folder, int keep);

@@ -159,7 +159,7 @@ RangeChart::Item interval_item(const CompareRow& row, const ComparedLoss& loss, 
   const PairedDifference& d = loss.difference;
   const double half = std::isnan(d.half) ? 0 : d.half;
   const bool is_twin = row.of.twin != TwinOf::none;
-  const std::string name = name_of_case(row.of) + (is_twin ? ", twin" : "");
+  const std::string name = name_of_case(row.of) + (is_twin ? ", twin, to its own" : "");
   const char* const kind = in_bf16 ? "in BF16" : "in own numbers";
   return {.name = fmt::format("{}, {}", name, kind),
           .kind = kind,

@@ -51,12 +51,6 @@ Json identity_json(int64_t step, const RunIdentity& identity) {
   return json;
 }
 
-// Newer ones are damaged ones that a resume passed over: kept, they would push whole ones out.
-void set_newer_aside(const std::string& folder, int64_t step) {
-  for (const io::CheckpointEntry& checkpoint : io::list_checkpoints(folder))
-    if (checkpoint.step > step) io::set_aside(checkpoint);
-}
-
 [[noreturn]] void refuse_other(const JsonObject& saved, std::string_view key,
                                const std::string& problem, const std::string& what) {
   saved.refuse(key, problem,
@@ -179,7 +173,7 @@ void save_checkpoint(const std::string& folder, int64_t step, Run& run, const Ru
     if (!writer) return;
     writer->write_text(kIdentityFile, json_text(identity_json(step, identity), 2) + "\n");
     writer->publish();
-    set_newer_aside(folder, step);
+    io::set_later_aside(folder, step);
     io::prune_checkpoints(folder, keep);
   });
 }

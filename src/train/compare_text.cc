@@ -13,7 +13,7 @@ namespace ng {
 namespace {
 
 std::string name_of_row(const CompareRow& row) {
-  return row.of.label + (row.of.twin == TwinOf::none ? "" : ", twin");
+  return row.of.label + (row.of.twin == TwinOf::none ? "" : ", twin, to its own");
 }
 
 std::string loss_text(const ComparedLoss& loss) {

@@ -174,7 +174,8 @@ std::string run_file_beside(const std::string& model) {
 }
 
 std::optional<int64_t> steps_of_model(const std::string& model) {
-  const std::string run_file = run_file_beside(model);
+  const std::string own = join_path(model, kRunFile);  // a run's folder stands for its model
+  const std::string run_file = is_file(own) ? own : run_file_beside(model);
   if (!is_file(run_file)) return {};
   return RunConfig::load(run_file).train.steps;
 }

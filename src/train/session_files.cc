@@ -107,6 +107,7 @@ Json Session::changes_at(int64_t start, const std::vector<Stretch>& earlier,
 
 // After `start` steps: metrics.jsonl goes on there, run.toml says what holds from here on.
 void Session::begin_files(int64_t start) {
+  if (options_.resume) io::set_later_aside(checkpoints_folder(), start);
   const std::string metrics = join_path(options_.out, kMetricsFile);
   std::vector<Stretch> stretches = read_stretches(metrics);
   std::erase_if(stretches, [&](const Stretch& stretch) { return stretch.first > start; });

@@ -162,6 +162,15 @@ TEST_F(SessionResume, ADamagedCheckpointPushesNoWholeOneOut) {
   expect_same_end(want, 8);
 }
 
+TEST_F(SessionResume, ADamagedCheckpointCountsForNoneThatIsKept) {
+  const RunConfig run = config({"train.steps=8", "train.checkpoint_every=5"});  // keeps two
+  interrupt(run, 6);
+  remove_all(join_path(checkpoint(6), "run.json"));
+  interrupt(run, 7, true);
+  EXPECT_EQ(list_folder(in("out/checkpoints")),
+            (std::vector<std::string>{"step-00000005", "step-00000006.damaged", "step-00000007"}));
+}
+
 TEST_F(SessionResume, OnlyWithoutACheckpointStartAnewAndSaySo) {
   const std::map<std::string, std::string> want = unbroken(config());
   interrupt(config(), 5);

@@ -94,6 +94,11 @@ TEST_F(CompareCommand, MultipliesAGrid) {
   EXPECT_EQ(json["statistics"]["intervals"].size(), 4u);
   expect_refused({"compare", "tiny.toml", "--recipes", "fp32", "--grid", "train.lr"}, 1,
                  {"--grid", "train.lr=1e-3,2e-3"});
+  const std::string before = text_of(path("out/compare.md"));
+  expect_refused({"compare", "tiny.toml", "--recipes", "fp32,bf16", "--seeds", "1", "--set",
+                  "train.steps=4", "--no-twin", "--out", "out"},
+                 1, {"out/compare.json", "--grid", "train.lr, train.steps", "another --out"});
+  EXPECT_EQ(text_of(path("out/compare.md")), before);
 }
 
 TEST_F(CompareCommand, StopsWhereTheHoursEnd) {

@@ -14,6 +14,7 @@
 #include "speed/machine.h"
 #include "speed/step_speed.h"
 #include "train/metrics.h"
+#include "train/run_files.h"
 
 namespace ng::cli {
 namespace {
@@ -82,8 +83,10 @@ void print_exchange(const Json& exchange) {
 void bench_step(BenchStepArgs args) {
   const ModelConfig config = args.step.config();
   const Recipe recipe = Recipe::load(args.recipe);
-  const MeasuredPhase phase =
-      measured_phase(recipe, {.word = args.phase, .otherwise = PhaseChoice::End::first});
+  const MeasuredPhase phase = measured_phase(
+      recipe, {.word = args.phase, .otherwise = PhaseChoice::End::first, .steps = [&] {
+                 return steps_of_model(args.step.model);
+               }});
   const Threads threads = args.machine.use();
   Comm& ranks = world();
   Run run(make_backend(args.machine.backend, threads), kSeed, 0, &ranks);

@@ -12,6 +12,7 @@
 #include "run/backends.h"
 #include "speed/layer_speed.h"
 #include "train/metrics.h"
+#include "train/run_files.h"
 
 namespace ng::cli {
 namespace {
@@ -39,17 +40,21 @@ std::string runs_text(const Json& layers) {
 }
 
 // What measures a whole step of the same.
-std::string whole_step_command(const std::string& named, const StepFlags& step) {
+std::string whole_step_command(const std::string& named, const std::string& phase,
+                               const StepFlags& step) {
   std::vector<std::string> words = {"bench", "step", "--model", step.model};
   if (!step.base.empty()) words.insert(words.end(), {"--base", step.base});
   words.insert(words.end(), {"--recipe", named, "--batch", std::to_string(step.batch), "--seq",
                              std::to_string(step.length)});
+  if (!phase.empty()) words.insert(words.end(), {"--phase", phase});
   return shell_command(words);
 }
 
 /// The one that was chosen, or all of them.
-std::vector<MeasuredPhase> phases_of(const Recipe& recipe, const std::string& word) {
-  if (!word.empty()) return {measured_phase(recipe, {.word = word})};
+std::vector<MeasuredPhase> phases_of(const Recipe& recipe, const std::string& word,
+                                     const std::string& model) {
+  const PhaseChoice choice{.word = word, .steps = [&] { return steps_of_model(model); }};
+  if (!word.empty()) return {measured_phase(recipe, choice)};
   std::vector<MeasuredPhase> all;
   for (size_t i = 0; i < recipe.phase_starts().size(); ++i)
     all.push_back(phase_of(recipe, static_cast<int>(i)));
@@ -152,9 +157,9 @@ void print_recipe_on_model(const std::string& named, const std::string& phase, S
   const MemoryPlan fp32 = plan_memory_in_fp32(*backend, config, RecomputePolicy::none, settings);
   int64_t parameters = 0;
   for (const ParameterSpec& spec : parameter_table(config)) parameters += spec.rows * spec.cols;
-  Json measured = measured_on(config, recipe, phases_of(recipe, phase), step, machine);
+  Json measured = measured_on(config, recipe, phases_of(recipe, phase, step.model), step, machine);
   measured["memory"] = memory_event(plan, fp32, parameters);
-  measured["whole_step"] = whole_step_command(named, step);
+  measured["whole_step"] = whole_step_command(named, phase, step);
   print_either(json, measured,
                text_of(measured) + "\n" + report::matches_text(recipe.matches(layers_of(config))) +
                    memory_table(plan, fp32, parameters));

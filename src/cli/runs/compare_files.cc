@@ -1,7 +1,10 @@
 #include "cli/runs/compare_files.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "base/files.h"
 #include "base/json.h"
@@ -13,6 +16,7 @@
 #include "report/recipe_text.h"
 #include "train/compare_table.h"
 #include "train/run_files.h"
+#include "train/run_keys.h"
 
 namespace ng::cli {
 namespace {
@@ -33,16 +37,36 @@ CompareTable table_of_runs(const FinishedRuns& finished) {
   return compare_table(finished.results(), finished.equal);
 }
 
+std::string validation_text(const RunData& data) {
+  if (data.validation_files.empty())
+    return fmt::format("{:g} % of that text", 100 * data.validation_share);
+  return on_one_line(fmt::format("{}", fmt::join(data.validation_files, ", ")));
+}
+
 // What the table is of: the same for all runs.
 std::string plan_sentence(const FinishedRuns& finished) {
   const RunConfig& config = finished.runs.front().config;
   const size_t missing = finished.runs.size() - finished.finished.size();
   std::string text =
-      fmt::format("{} of {} sequences each, seeds from {} on.", counted(config.train.steps, "step"),
-                  config.train.batch * config.train.accumulate, config.seed);
+      fmt::format("{} of {} sequences each, seeds from {} on, trained on {}, validated on {}.",
+                  counted(config.train.steps, "step"), config.train.batch * config.train.accumulate,
+                  config.seed, on_one_line(fmt::format("{}", fmt::join(config.data.train, ", "))),
+                  validation_text(config.data));
   if (missing > 0)
     text += fmt::format(" {} of {} are missing.", missing,
                         counted(static_cast<int64_t>(finished.runs.size()), "run"));
+  return text;
+}
+
+/// "nvfp4-late-bf16 is validated in its phase 1 (the last of 2: ...)." of each that has several.
+std::string phases_of(const FinishedRuns& finished, std::string_view before) {
+  std::string text;
+  for (const RecipeNumbers& numbers : finished.numbers) {
+    const auto last = static_cast<int>(numbers.recipe.phase_starts().size()) - 1;
+    if (last > 0)
+      text += fmt::format("{}{} is validated in its {}\n", before, numbers.label,
+                          phase_of(numbers.recipe, last).text());
+  }
   return text;
 }
 
@@ -63,9 +87,38 @@ std::string markdown_of(const FinishedRuns& finished) {
                   on_one_line(std::filesystem::path(place).stem().string()),
                   plan_sentence(finished), table_of_cells(loss_cells(table)).markdown());
   for (const std::string& sentence : compare_sentences(table)) text += "- " + sentence + "\n";
-  text += matches_of(finished, "- ");
+  text += phases_of(finished, "- ") + matches_of(finished, "- ");
   return text + "\n" + table_of_cells(cost_cells(table)).markdown() +
          "\nMemory is planned bytes for each parameter: the most of each kind, and all together.\n";
+}
+
+/// Refuses a folder whose tables are of runs with other settings, but for what tables compare:
+/// recipes, seeds, points of a grid by the same keys.
+void require_same_settings(const std::vector<CompareRun>& runs, const std::string& path) {
+  constexpr size_t kMostBytes = size_t{1} << 28;
+  if (!is_file(path) || file_size(path) == 0) return;
+  const Json before = read_json_file(path, kMostBytes);
+  const auto refuse = [&](const std::string& key, const std::string& problem) {
+    throw Error({.place = path, .key = key, .problem = problem, .remedy = "another --out"});
+  };
+  std::set<std::string> grid, grid_before;
+  for (const auto& [key, value] : runs.front().of.settings) grid.insert(key);
+  for (const Json& run : before.value("runs", Json::array()))
+    for (const auto& [key, value] : run.value("settings", Json::object()).items())
+      grid_before.insert(key);
+  if (!before.value("runs", Json::array()).empty() && grid != grid_before)
+    refuse("--grid", fmt::format("its tables are of a grid by \"{}\", these of one by \"{}\"",
+                                 fmt::join(grid_before, ", "), fmt::join(grid, ", ")));
+  const Json settings = before.value("settings", Json::object());
+  for (const auto& key : run_keys()) {
+    if (key.path == "recipe" || key.path == "seed" || key.path == "train.threads" ||
+        grid.contains(key.path) || !settings.contains(key.path))
+      continue;
+    const std::string now = key.print(runs.front().config);
+    if (settings[key.path] != now)
+      refuse(key.path, fmt::format("its tables are of runs with {}, these have {}",
+                                   settings[key.path].dump(), on_one_line(now)));
+  }
 }
 
 }  // namespace
@@ -97,6 +150,7 @@ void require_own_outputs(const std::vector<CompareRun>& runs, const std::string&
   require_own_file(markdown, kMarkdownBegin, "a comparison's");
   require_not_read(runs.front().config, std::vector{page, csv, json, markdown});
   require_own_folders(runs);
+  require_same_settings(runs, json);
 }
 
 void write_compare_files(const FinishedRuns& finished) {
@@ -128,7 +182,7 @@ std::string text_of(const FinishedRuns& finished) {
   std::string text =
       plan_sentence(finished) + "\n\n" + table_of_cells(loss_cells(table)).text() + "\n";
   for (const std::string& sentence : compare_sentences(table)) text += sentence + "\n";
-  text += matches_of(finished, "");
+  text += phases_of(finished, "") + matches_of(finished, "");
   return text + "\n" + table_of_cells(cost_cells(table)).text() +
          "the most bytes per parameter of each kind in the columns on the right\n";
 }

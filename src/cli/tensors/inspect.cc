@@ -17,6 +17,7 @@
 #include "recipe/phase_choice.h"
 #include "report/inspection_page.h"
 #include "tools/inspection.h"
+#include "train/run_files.h"
 
 namespace ng::cli {
 namespace {
@@ -85,7 +86,9 @@ class Inspector {
       return;
     }
     recipe_.emplace(Recipe::load(args.recipe));
-    phase_ = measured_phase(*recipe_, {.word = args.phase});
+    phase_ = measured_phase(*recipe_, {.word = args.phase, .steps = [&] {
+                                         return steps_of_model(args.files.front());
+                                       }});
     if (const std::string said = note_of(*recipe_, phase_); !said.empty()) note(said);
   }
 
