@@ -19,3 +19,6 @@ install(TARGETS _core COMPONENT python LIBRARY DESTINATION narrowgauge)
 install(FILES ${CMAKE_BINARY_DIR}/_core.pyi ${CMAKE_BINARY_DIR}/py.typed COMPONENT python
         DESTINATION narrowgauge)
 install(DIRECTORY recipes COMPONENT python DESTINATION narrowgauge)
+if(NG_LICENCES)  # of what lies inside a wheel: scripts/wheel
+  install(DIRECTORY ${NG_LICENCES}/ COMPONENT python DESTINATION ${SKBUILD_METADATA_DIR}/licenses)
+endif()

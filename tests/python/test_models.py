@@ -142,6 +142,14 @@ def test_bytes_are_a_tokenizer():
     assert tokenizer.decode_bytes(tokenizer.encode(every)) == every
 
 
+@pytest.mark.parametrize("name", ["gpt2", "nfkc", "unigram"])
+def test_tokens_are_those_of_golden_files(name):
+    tokenizer = ng.Tokenizer(GOLDEN / "tokenizers" / f"{name}.json")
+    for case in json.loads((GOLDEN / "tokenizers" / f"{name}.cases.json").read_text()):
+        assert tokenizer.encode(case["text"]) == case["ids"]
+        assert tokenizer.decode(case["ids"]) == case["decoded"]
+
+
 def test_inspect_is_the_programs(program, tmp_path):
     x = np.random.default_rng(1).normal(size=(16, 64)).astype(np.float32)
     write_tensors(tmp_path / "x.safetensors", {"x": x, "y": x * 100})
