@@ -51,7 +51,8 @@ ExportedModel export_model(ExportRequest request) {
     const io::Gguf file(request.model);
     for (const std::string& part : file.paths()) refuse_input(request.out, part);
   }
-  if (request.to == "gguf") require_target(request.out, "a GGUF file", io::is_gguf);
+  if (request.to == "gguf")
+    require_target(request.out, "a GGUF file of this program", io::is_own_gguf);
   std::optional<TrainedNumbers> trained;
   if (request.trained) trained = trained_numbers(request);
   if (request.to == "hf")

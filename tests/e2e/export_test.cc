@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "base/files.h"
 #include "base/json.h"
 #include "io/gguf/gguf.h"
 #include "io/safetensors.h"
@@ -176,6 +177,15 @@ TEST_F(Export, SaysWhatIsWrong) {
                  {"no/out.gguf", "no folder no"});
   expect_refused({"export", llama, "tiny.txt", "--to", "gguf", "--type", "f16"}, 1,
                  {"tiny.txt", "not known as a GGUF file"});
+  run_well({"export", llama, "own.gguf", "--to", "gguf", "--type", "f16"});
+  run_well({"export", llama, "own.gguf", "--to", "gguf", "--type", "f16"});
+  std::string theirs = text_of(path("own.gguf"));
+  theirs.replace(theirs.find("general.file_type"), 17, "general.file_tyqe");
+  write_file_atomically(path("own.gguf"), theirs);
+  expect_refused({"export", llama, "own.gguf", "--to", "gguf", "--type", "f16"}, 1,
+                 {"own.gguf", "not known as a GGUF file"});
+  EXPECT_EQ(text_of(path("own.gguf")), theirs);
+  fs::remove(path("own.gguf"));
   expect_refused({"export", llama, "tiny.txt", "--to", "hf", "--type", "mxfp8"}, 1,
                  {"tiny.txt", "is a file, not a folder"});
   expect_refused({"export", llama, llama, "--to", "hf", "--type", "bf16"}, 1, {"is the input"});

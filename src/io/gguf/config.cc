@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
+#include <ranges>
 
 #include "base/error.h"
 #include "io/gguf/model.h"
@@ -138,6 +140,19 @@ void require_gguf_form(const ModelConfig& config, const std::string& place) {
   if (config.architecture == Architecture::qwen2 && config.heads * config.head_dim != config.width)
     refuse(fmt::format("{} heads of {} beside a width of {}", config.heads, config.head_dim,
                        config.width));
+}
+
+bool is_own_gguf(const std::string& path) {
+  constexpr std::string_view kFirst[] = {"general.architecture", "general.type", "general.name",
+                                         "general.file_type", "general.quantization_version"};
+  if (!is_gguf(path)) return false;
+  try {
+    const Gguf file(path);
+    return std::ranges::equal(kFirst, file.keys() | std::views::take(std::size(kFirst)), {}, {},
+                              [](const auto& key) { return std::string_view(key.first); });
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 GgufKeys gguf_model_keys(const ModelConfig& config, const std::string& name,

@@ -39,6 +39,9 @@ void require_gguf_form(const ModelConfig& config, const std::string& place);
 /// All tensors of parameters that llama.cpp asks for, in the order of parameter_table.
 [[nodiscard]] std::vector<GgufModelTensor> gguf_model_tensors(const ModelConfig& config);
 
+/// Whether a file's keys begin as gguf_model_keys() has them: no other program writes them so.
+[[nodiscard]] bool is_own_gguf(const std::string& path);
+
 /// The keys of the model, `type` being a type of tensor that most matrices have.
 [[nodiscard]] GgufKeys gguf_model_keys(const ModelConfig& config, const std::string& name,
                                        const std::string& type);
