@@ -7,6 +7,7 @@
 #include "base/output_file.h"
 #include "io/gguf/export.h"
 #include "io/gguf/gguf.h"
+#include "io/gguf/model.h"
 #include "io/hf/export.h"
 #include "io/model_of_run.h"
 #include "train/run_files.h"

@@ -177,8 +177,8 @@ TEST_F(Export, SaysWhatIsWrong) {
                  {"no/out.gguf", "no folder no"});
   expect_refused({"export", llama, "tiny.txt", "--to", "gguf", "--type", "f16"}, 1,
                  {"tiny.txt", "not known as a GGUF file"});
-  run_well({"export", llama, "own.gguf", "--to", "gguf", "--type", "f16"});
-  run_well({"export", llama, "own.gguf", "--to", "gguf", "--type", "f16"});
+  (void)run_well({"export", llama, "own.gguf", "--to", "gguf", "--type", "f16"});
+  (void)run_well({"export", llama, "own.gguf", "--to", "gguf", "--type", "f16"});
   std::string theirs = text_of(path("own.gguf"));
   theirs.replace(theirs.find("general.file_type"), 17, "general.file_tyqe");
   write_file_atomically(path("own.gguf"), theirs);

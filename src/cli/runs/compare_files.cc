@@ -103,10 +103,12 @@ void require_same_settings(const std::vector<CompareRun>& runs, const std::strin
   };
   std::set<std::string> grid, grid_before;
   for (const auto& [key, value] : runs.front().of.settings) grid.insert(key);
-  for (const Json& run : before.value("runs", Json::array()))
-    for (const auto& [key, value] : run.value("settings", Json::object()).items())
-      grid_before.insert(key);
-  if (!before.value("runs", Json::array()).empty() && grid != grid_before)
+  const Json runs_before = before.value("runs", Json::array());
+  for (const Json& run : runs_before) {
+    const Json point = run.value("settings", Json::object());
+    for (const auto& [key, value] : point.items()) grid_before.insert(key);
+  }
+  if (!runs_before.empty() && grid != grid_before)
     refuse("--grid", fmt::format("its tables are of a grid by \"{}\", these of one by \"{}\"",
                                  fmt::join(grid_before, ", "), fmt::join(grid, ", ")));
   const Json settings = before.value("settings", Json::object());
