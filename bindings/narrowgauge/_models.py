@@ -181,7 +181,7 @@ def export_folder(
     keep: Mapping[str, str] | None, block: str | tuple[int, int] | None, share_scales: bool,
     threads: int,
 ) -> None:  # fmt: skip
-    """What Model.export does; recipe: of weights as trained, "": its run's, None: rounded plainly."""
+    """What Model.export does. recipe: of weights as trained, "": its run's; None: as values."""
     kind = ("gguf" if out.endswith(".gguf") else "hf") if to is None else text(to, "to")
     if keep is not None and not isinstance(keep, Mapping):
         raise TypeError(f'keep: {keep!r} is no mapping, as {{"blk.0.*": "bf16"}}')
