@@ -252,6 +252,16 @@ TEST_F(Inspect, ARecipeIsTakenInThePhaseThatWasChosen) {
   EXPECT_EQ(formats({}), "bf16");
   EXPECT_NE(formats({"--phase", "first"}), "bf16");
   expect_refused({"inspect", "r", "--phase", "first"}, 1, {"--phase: beside no --recipe"});
+  EXPECT_NE(formats({"--phase", "step:1"}), "bf16") << "the run says of how many";
+}
+
+TEST_F(Inspect, RefusesARecipeThatMeansNoLayerOfTheModel) {
+  (void)run_well({"train", "tiny.toml", "--out", "r"});
+  std::ofstream(path("own.toml")) << "inherit = 'mxfp4-all'\n"
+                                     "override = [{ layers = ['attn.*'], linear = 'bf16' }]\n";
+  for (const char* model : {"r", "r/model"})
+    expect_refused({"inspect", model, "--recipe", "own.toml"}, 1,
+                   {"override[1].layers", "attn.*", "blocks.*.attn.*"});
 }
 
 TEST_F(Inspect, BitWidthsWithoutARecipeAreAsStored) {

@@ -81,6 +81,18 @@ TEST_F(Update, RecipesOfNoiseAndOfNarrowGradientsUpdateAsTheirRest) {
   EXPECT_EQ(io::to_floats(io::Safetensors(path("out")).at("step4.weight")), with);
 }
 
+TEST_F(Update, SaysWhereNoOverrideMeansTheLayer) {
+  const auto said = [&](const std::string& layers) {
+    std::ofstream(path("own.toml"))
+        << "inherit = 'bf16'\noverride = [{ layers = ['" << layers << "'], linear = 'mxfp4' }]\n";
+    const Result result = run(words("in", "own.toml", {"--layer", "blocks.0.attn.q"}));
+    EXPECT_EQ(result.code, 0) << result.err;
+    return result.err.find("1 override, none of which means it") != std::string::npos;
+  };
+  EXPECT_TRUE(said("attn.*"));
+  EXPECT_FALSE(said("*.attn.*"));
+}
+
 TEST_F(Update, ShowsTheStepsThatAreAskedFor) {
   (void)run_well(words("in", "sr-bf16", {"--show", "3,0,1,3"}));
   const io::Safetensors file(path("out"));

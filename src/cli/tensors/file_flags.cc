@@ -1,6 +1,8 @@
 #include "cli/tensors/file_flags.h"
 
+#include "base/text.h"
 #include "cli/output.h"
+#include "recipe/layer_names.h"
 
 namespace ng::cli {
 
@@ -48,6 +50,19 @@ void note_turned(bool is_turned, const std::string& parameter) {
         fmt::format("{}: the file has it as (inputs, outputs), and it is taken so: rows are "
                     "inputs here, blocks lie along outputs",
                     parameter));
+}
+
+void note_unmet_overrides(const Recipe& recipe, const std::string& layer, int64_t blocks) {
+  const int64_t depth = blocks > 0 ? blocks : layers::place_of(layer).block + 1;
+  int64_t overrides = 0;
+  for (const RecipeMatch& match : recipe.matches({.names = {layer}, .depth = depth})) {
+    if (!match.key.starts_with("override")) continue;
+    if (!match.layers.empty()) return;
+    ++overrides;
+  }
+  if (overrides > 0)
+    note(fmt::format("{}: {} has {}, none of which means it", layer, on_one_line(recipe.name()),
+                     counted(overrides, "override")));
 }
 
 void add_step_and_tensor(Flags flags, uint32_t& step, const std::string& step_of_what,

@@ -41,6 +41,10 @@ struct FileFlags {
 /// A note where a weight lies in its file the other way around.
 void note_turned(bool is_turned, const std::string& parameter);
 
+/// A note where a recipe has overrides and none of them means a layer, of a model of so many
+/// blocks; 0: it is in the last.
+void note_unmet_overrides(const Recipe& recipe, const std::string& layer, int64_t blocks);
+
 /// --step N, from 0: of random keys; --tensor-id N: which tensor of the model's table draws.
 void add_step_and_tensor(Flags flags, uint32_t& step, const std::string& step_of_what,
                          uint32_t& tensor);

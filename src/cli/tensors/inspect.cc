@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/output_file.h"
@@ -12,8 +13,12 @@
 #include "cli/tensors/inspect.h"
 #include "cli/tensors/tensor_text.h"
 #include "io/gguf/gguf.h"
+#include "io/model_files.h"
+#include "io/model_of_run.h"
 #include "io/tensor_files.h"
+#include "model/weights.h"
 #include "recipe/cast_words.h"
+#include "recipe/matches.h"
 #include "recipe/phase_choice.h"
 #include "report/inspection_page.h"
 #include "tools/inspection.h"
@@ -51,6 +56,16 @@ class Progress {
   double parts_;
 };
 
+/// The layers of the model that is inspected, where this program knows its family.
+std::optional<ModelLayers> layers_of_model(const std::vector<std::string>& files) {
+  if (files.size() != 1) return {};
+  try {
+    return layers_of(io::read_model_config({io::model_path(files.front()), ""}));
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 std::vector<std::string> without_repeats(const std::vector<std::string>& words) {
   std::vector<std::string> once;
   for (const std::string& word : words)
@@ -86,6 +101,7 @@ class Inspector {
       return;
     }
     recipe_.emplace(Recipe::load(args.recipe));
+    if (const auto layers = layers_of_model(args.files)) require_matches(*recipe_, *layers);
     phase_ = measured_phase(*recipe_, {.word = args.phase, .steps = [&] {
                                          return steps_of_model(args.files.front());
                                        }});

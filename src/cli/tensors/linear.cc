@@ -60,6 +60,7 @@ void linear(const LinearArgs& args) {
       measured_phase(recipe, {.word = args.phase, .otherwise = PhaseChoice::End::first});
   settings.phase = phase.index;
   const LinearFileReport report = linear_file(files.in, files.out, recipe, settings);
+  note_unmet_overrides(recipe, report.layer, settings.blocks);
   if (report.is_turned)
     note(
         fmt::format("{}: the file has its weight as (inputs, outputs), which is turned: "

@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/progress_line.h"
 #include "cli/tensors/file_flags.h"
+#include "recipe/layer_names.h"
 
 namespace ng::cli {
 namespace {
@@ -60,6 +61,7 @@ void update(const UpdateArgs& args) {
                          [&](int64_t done, int64_t total) { line.show(done, total); });
   }
   note_turned(report.is_turned, report.parameter);
+  note_unmet_overrides(recipe, std::string(layers::layer_of(report.parameter)), settings.blocks);
   for (const std::string& tensor : report.not_finite)
     note(fmt::format("{}: {} holds values that are not finite", files.out, tensor));
   for (const std::string& state : report.overflowing)
