@@ -5,7 +5,6 @@
 #include <array>
 #include <iterator>
 #include <optional>
-#include <ranges>
 
 #include "base/error.h"
 #include "io/gguf/model.h"
@@ -148,8 +147,10 @@ bool is_own_gguf(const std::string& path) {
   if (!is_gguf(path)) return false;
   try {
     const Gguf file(path);
-    return std::ranges::equal(kFirst, file.keys() | std::views::take(std::size(kFirst)), {}, {},
-                              [](const auto& key) { return std::string_view(key.first); });
+    const GgufKeys& keys = file.keys();
+    return keys.size() >= std::size(kFirst) &&
+           std::equal(std::begin(kFirst), std::end(kFirst), keys.begin(),
+                      [](std::string_view name, const auto& key) { return key.first == name; });
   } catch (const Error&) {
     return false;
   }
