@@ -127,7 +127,14 @@ class TrainedState {
       const io::CheckpointEntry entry = checkpoint_at(path, [&](const std::string& why) {
         notes.push_back("passed over a damaged checkpoint: " + why);
       });
-      (void)restore_checkpoint(entry, run_, as_mine(identity_of_checkpoint(entry)));
+      const RunIdentity identity = identity_of_checkpoint(entry);
+      if (identity.seed != run_.seed())
+        throw Error(
+            {.place = entry.path,
+             .key = "seed",
+             .problem = fmt::format("{}, but the model draws by {}", identity.seed, run_.seed()),
+             .remedy = fmt::format("convert(..., seed={})", identity.seed)});
+      (void)restore_checkpoint(entry, run_, as_mine(identity));
       return std::pair(entry.step, notes);
     });
   }

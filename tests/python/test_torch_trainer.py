@@ -196,6 +196,10 @@ def test_what_is_not_its_own_is_refused(trained):
     refused("has no checkpoint", run.parent)
     refused("fp8-lm", of=in_recipe(run, "bf16"))
     refused("narrowgauge.torch.optimizer", of=(model, torch.optim.AdamW(model.parameters())))
+    seeded, optimizer_of_seeded = in_recipe(run, "fp8-lm")
+    ngt.convert(seeded, "fp8-lm", seed=4)
+    refused(r"seed: 3, but the model draws by 4: convert\(..., seed=3\)",
+            of=(seeded, optimizer_of_seeded))
     other, optimizer_of_other = in_recipe(run, "fp8-lm", step=1)
     with pytest.raises(ng.Error, match="later step"):
         ngt.save_checkpoint(run, other, optimizer_of_other)
