@@ -92,7 +92,7 @@ class HfExporter {
         type_.form ? quantization_config(type_, block_, wide_modules()) : OrderedJson(nullptr);
     io::write_configs(folder.path(), request_.model, config(), type_.torch, quantization);
     const std::optional<std::string> lost = io::add_tokenizer_files(folder.path(), request_.model);
-    folder.publish(Replace::always);
+    io::publish_model(folder, request_.out);
     std::vector<std::string> said = notes();
     if (lost) said.push_back(*lost);
     return said;

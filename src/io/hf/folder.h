@@ -13,6 +13,10 @@
 #include "model/config.h"
 #include "tokenizer/tokenizer.h"
 
+namespace ng {
+class FolderWriter;
+}
+
 namespace ng::io {
 
 struct ModelSettings;
@@ -78,6 +82,10 @@ void save_tokenizer(const std::string& folder, const HfWriteOptions& options);
 /// Throws Error where write_hf_folder would not replace what is there: anything but an empty folder
 /// or a model folder (one with a config.json) of this program with no other files in it.
 void require_replaceable(const std::string& folder);
+
+/// Makes a model appear at `folder`, where require_replaceable lets it. Throws Error where a chat
+/// template that is there would be lost: it is none that came with the model.
+void publish_model(FolderWriter& writer, const std::string& folder);
 
 /// Writes a folder that appears whole or not at all, where require_replaceable lets it.
 /// Throws Error where a finite weight does not fit the

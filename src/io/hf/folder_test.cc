@@ -239,6 +239,21 @@ TEST_F(HfFolder, ReplacesModelsOnly) {
   EXPECT_EQ(read_file(folder_, 99), "mine");
 }
 
+TEST_F(HfFolder, KeepsChatTemplatesThatDidNotComeWithTheModel) {
+  const ModelConfig config = tiny_llama();
+  const Parameters parameters(config);
+  const auto write = [&] {
+    return error_of([&] { write_hf_folder(folder_, config, parameters.reader()); });
+  };
+  EXPECT_EQ(write(), "accepted");
+  make_folders(in("additional_chat_templates"));
+  write_file_atomically(in("additional_chat_templates/mine.jinja"), "mine");
+  EXPECT_NE(write().find("additional_chat_templates/mine.jinja\", which did not come"),
+            std::string::npos);
+  EXPECT_EQ(read_file(in("additional_chat_templates/mine.jinja"), 99), "mine");
+  EXPECT_TRUE(is_file(in("model.safetensors")));
+}
+
 TEST_F(HfFolder, ReplacesItsOwnWhateverTheModelItWasMadeOfSaid) {
   const ModelConfig config = tiny_llama();
   const Parameters parameters(config);

@@ -143,7 +143,7 @@ void write_peft_folder(const std::string& folder, const PeftModel& peft,
               plain_writer(tensors, read, dtype));
   write_file_atomically(join_path(writer.path(), kPeftConfig), peft_config_text(peft));
   save_tokenizer(writer.path(), options);
-  writer.publish(Replace::always);
+  publish_model(writer, folder);
 }
 
 }  // namespace ng::io

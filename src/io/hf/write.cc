@@ -41,6 +41,13 @@ bool is_template_folder(const std::string& path, std::string_view name) {
                      [](const std::string& file) { return file.ends_with(kJinjaEnding); });
 }
 
+[[noreturn]] void refuse_to_replace(const std::string& folder, const std::string& problem) {
+  throw Error({.place = folder,
+               .key = "",
+               .problem = problem,
+               .remedy = "a new or empty folder, or that moved out of the way"});
+}
+
 /// Whether a JSON object's first keys are these, in this order.
 bool begins_with_keys(const OrderedJson& json, std::initializer_list<std::string_view> keys) {
   auto at = json.begin();
@@ -87,13 +94,19 @@ std::string_view saved_by(const std::string& folder) {
 
 }  // namespace
 
+void publish_model(FolderWriter& writer, const std::string& folder) {
+  const std::string before = join_path(folder, kMoreChatTemplates);
+  const std::string now = join_path(writer.path(), kMoreChatTemplates);
+  if (is_folder(before))
+    for (const std::string& name : list_folder(before))
+      if (!is_file(join_path(now, name)))
+        refuse_to_replace(folder, fmt::format("holds \"{}/{}\", which did not come with the model",
+                                              kMoreChatTemplates, name));
+  writer.publish(Replace::always);
+}
+
 void require_replaceable(const std::string& folder) {
-  const auto refuse = [&](const std::string& problem) {
-    throw Error({.place = folder,
-                 .key = "",
-                 .problem = problem,
-                 .remedy = "a new or empty folder, or that moved out of the way"});
-  };
+  const auto refuse = [&](const std::string& problem) { refuse_to_replace(folder, problem); };
   if (is_file(folder)) refuse("is a file, not a folder for the model");
   if (!is_folder(folder)) return;
   const std::vector<std::string> names = list_folder(folder);
@@ -131,7 +144,7 @@ void write_hf_folder(const std::string& folder, const ModelConfig& config,
   write_file_atomically(join_path(writer.path(), kGenerationConfig),
                         json_text(settings.generation, 2) + "\n");
   save_tokenizer(writer.path(), options);
-  writer.publish(Replace::always);
+  publish_model(writer, folder);
 }
 
 }  // namespace ng::io
