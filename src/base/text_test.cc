@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "base/first_of.h"
+
 namespace ng {
 namespace {
 
@@ -86,6 +88,12 @@ TEST(SplitAtCommas, KeepsWhatIsEmpty) {
 }
 
 // The examples of RFC 4180, section 2.
+TEST(FirstOf, SaysHowManyMoreThereAre) {
+  EXPECT_EQ(first_of({"a", "b"}, 2), "a, b");
+  EXPECT_EQ(first_of({"a", "b", "c", "d"}, 2), "a, b and 2 more");
+  EXPECT_EQ(first_of({}, 2), "");
+}
+
 TEST(CsvField, QuotesWhatWouldEndIt) {
   EXPECT_EQ(csv_field("plain text"), "plain text");
   EXPECT_EQ(csv_field(""), "");

@@ -109,10 +109,11 @@ void Corpus::require_targets(const TextPieces& part, int64_t targets, const char
 std::vector<std::string> Corpus::warnings(int64_t context) const {
   const auto blocks = std::ssize(validation_.pieces());
   if (blocks < 2 || validation_.tokens() > blocks * context) return {};
-  return {
-      fmt::format("{} to validate on have {} tokens each, no more than a sequence of {}: "
-                  "data.validation_split = \"tail\" keeps one long part",
-                  counted(blocks, "block"), count_text(validation_.tokens() / blocks), context)};
+  return {fmt::format(
+      "{} to validate on have {} tokens each, no more than a sequence of {}: "
+      "{}data.validation_split = \"tail\" keeps one long part",
+      counted(blocks, "block"), count_text(validation_.tokens() / blocks), context,
+      whole_block_ > context ? "a larger data.validation_tokens makes them longer, " : "")};
 }
 
 void Corpus::train_batch(uint64_t seed, uint32_t step, SequenceRange range, BatchSpans out) const {
@@ -230,8 +231,12 @@ Corpus split_corpus(const DataConfig& config, OpenedTexts train) {
   require_share(config);
   SplitText parts = split_text(*train.source, config.validation_share, config.validation_split);
   const int64_t kept = parts.validation.front().count;
+  const auto blocks = std::ssize(parts.validation);
+  int64_t whole = 0;
+  for (const TextPiece& block : parts.validation) whole += block.count;
   Corpus corpus(config.place, {train.source, std::move(parts.train)},
                 {train.source, shortened(std::move(parts.validation), config.validation_tokens)});
+  corpus.set_whole_block(whole / blocks);
   corpus.set_origin(
       {.train = std::move(train.files),
        .from = kept > 0 ? origin_of(config.validation_split) : ValidationFrom::nothing,

@@ -54,6 +54,8 @@ class Corpus final : public TrainingData {
   /// needs context + 1 tokens, validation (where there is one) two, and both a target that counts.
   void require_length(int64_t context) const override;
 
+  /// Tokens of a block to validate on before data.validation_tokens cut it.
+  void set_whole_block(int64_t tokens) { whole_block_ = tokens; }
   /// Says where blocks to validate on are shorter than a sequence.
   [[nodiscard]] std::vector<std::string> warnings(int64_t context) const override;
 
@@ -88,6 +90,7 @@ class Corpus final : public TrainingData {
   std::string place_;
   TextPieces train_;
   TextPieces validation_;
+  int64_t whole_block_ = 0;
   bool fills_last_ = false, keeps_apart_ = false;
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/json_fwd.h"
 #include "data/text_files.h"
@@ -26,6 +27,9 @@ struct DataOrigin {
 
 /// "64 blocks spread over the text", "the end of the text", "2 files (1.2 MiB)", "nothing"
 [[nodiscard]] std::string validation_text(const DataOrigin& origin);
+/// What to beware of in its files: those that are both trained on and validated on, and those that
+/// are read more than once. A sentence each.
+[[nodiscard]] std::vector<std::string> warnings_of(const DataOrigin& origin);
 /// {"train": summary_of(), "validation": {"from", "blocks", "files": summary_of()}}, what there is
 /// of it.
 [[nodiscard]] Json summary_of(const DataOrigin& origin);

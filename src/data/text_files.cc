@@ -23,7 +23,22 @@ constexpr const char* kEnding = ".txt";  // of what a folder means
 
 // What cannot be looked at is refused by who reads it.
 TextFile file_at(const std::string& path) {
-  return {path, is_file(path) ? static_cast<int64_t>(file_size(path)) : 0};
+  if (!is_file(path)) return {path};
+  return {path, static_cast<int64_t>(file_size(path)), file_identity(path)};
+}
+
+/// Files that were met by their identity, under the names under which they were met first.
+using NamesOfFiles = std::map<FileIdentity, std::string>;
+
+NamesOfFiles names_of(const std::vector<TextFile>& files) {
+  NamesOfFiles names;
+  for (const TextFile& file : files) names.emplace(file.identity, file.path);
+  return names;
+}
+
+std::string name_beside(const std::string& path, const std::string& other) {
+  return path == other ? on_one_line(path)
+                       : fmt::format("{} ({})", on_one_line(path), on_one_line(other));
 }
 
 bool is_binary(const TextFile& file, BinaryMeans binary) {
@@ -83,7 +98,14 @@ class TextFinder {
                        prepared_text_names()));
     }
   }
-  [[nodiscard]] FoundTexts take() { return std::move(found_); }
+  /// What one name leaves out another may mean.
+  [[nodiscard]] FoundTexts take() {
+    NamesOfFiles known = names_of(found_.read);
+    std::erase_if(found_.left_out, [&](const LeftOutFile& left) {
+      return !known.emplace(left.file.identity, left.file.path).second;
+    });
+    return std::move(found_);
+  }
 
   [[noreturn]] void fail(const std::string& problem, const std::string& remedy) const {
     throw Error({.place = where_.place, .key = where_.key, .problem = problem, .remedy = remedy});
@@ -180,6 +202,27 @@ std::string text_of(const FoundTexts& found) {
   return text + fmt::format("; left out {} ({}): {}", found.left_out.size(),
                             size_text(static_cast<double>(bytes_of(by_pattern) + bytes_of(binary))),
                             fmt::join(reasons, ", "));
+}
+
+std::vector<std::string> shared_files(const FoundTexts& texts, const FoundTexts& others) {
+  const NamesOfFiles theirs = names_of(others.read);
+  std::vector<std::string> shared;
+  for (const auto& [identity, path] : names_of(texts.read))
+    if (const auto found = theirs.find(identity); found != theirs.end())
+      shared.push_back(name_beside(path, found->second));
+  std::sort(shared.begin(), shared.end());
+  return shared;
+}
+
+std::vector<std::string> repeated_files(const FoundTexts& texts) {
+  NamesOfFiles known, said;
+  std::vector<std::string> repeated;
+  for (const TextFile& file : texts.read) {
+    const auto [first, is_new] = known.emplace(file.identity, file.path);
+    if (!is_new && said.emplace(file.identity, file.path).second)
+      repeated.push_back(name_beside(file.path, first->second));
+  }
+  return repeated;
 }
 
 Json summary_of(const FoundTexts& found) {

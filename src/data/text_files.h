@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file_identity.h"
 #include "base/json_fwd.h"
 
 namespace ng {
@@ -33,6 +34,7 @@ enum class LeftOut : uint8_t {
 struct TextFile {
   std::string path;
   int64_t bytes = 0;
+  FileIdentity identity = {};
 };
 struct LeftOutFile {
   TextFile file;
@@ -41,7 +43,7 @@ struct LeftOutFile {
 
 struct FoundTexts {
   std::vector<TextFile> read;         ///< in the order in which they are read
-  std::vector<LeftOutFile> left_out;  ///< of the folders that were looked into
+  std::vector<LeftOutFile> left_out;  ///< of the folders that were looked into; none is read
   bool by_pattern = false;            ///< some name was a folder or a pattern
 
   [[nodiscard]] std::vector<std::string> paths() const;
@@ -61,6 +63,12 @@ struct FoundTexts {
 [[nodiscard]] std::string text_of(const FoundTexts& found);
 /// {"files", "bytes", "left_out": {"pattern": {"files", "bytes"}, ...}}
 [[nodiscard]] Json summary_of(const FoundTexts& found);
+/// Those of `texts` that `others` have too, by any name or link, each once: "texts/a.txt",
+/// "texts/link.txt (texts/a.txt)".
+[[nodiscard]] std::vector<std::string> shared_files(const FoundTexts& texts,
+                                                    const FoundTexts& others);
+/// Those that are read more than once, each once, in the same words.
+[[nodiscard]] std::vector<std::string> repeated_files(const FoundTexts& texts);
 /// {"read": [{"path", "bytes"}], "left_out": [{"path", "bytes", "reason"}]}
 [[nodiscard]] Json list_of(const FoundTexts& found);
 

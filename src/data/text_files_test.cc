@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "base/json.h"
+#include "data/data_origin.h"
 #include "support/scratch_folder.h"
 
 namespace ng {
@@ -76,6 +77,61 @@ TEST_F(TextFiles, LinksBackAreNotFollowed) {
   std::filesystem::create_directory_symlink(folder_, in("sub/back"));
   EXPECT_EQ(read("**/*.txt"), (Names{"sub/a.txt"}));
   EXPECT_EQ(read("sub"), (Names{"sub/a.txt"}));
+}
+
+TEST_F(TextFiles, WhatOneNameLeavesOutAnotherMayMean) {
+  for (const char* name : {"a.pl", "b.pm", "c.txt", "d.md"}) write(name, "x");
+  std::filesystem::create_symlink("c.txt", in("link.rst"));
+  const FoundTexts found =
+      find_texts({in("*.pl"), in("*.pm"), in("c.txt")}, {"run.toml", "data.train"}, {});
+  EXPECT_EQ(short_names(found.paths()), (Names{"a.pl", "b.pm", "c.txt"}));
+  EXPECT_EQ(left_out(found, LeftOut::pattern), (Names{"d.md"})) << "once, and none that is read";
+  EXPECT_EQ(text_of(found), "3 files (3 B); left out 1 (1 B): 1 .md by pattern");
+}
+
+TEST_F(TextFiles, FilesAreKnownByAnyName) {
+  for (const char* name : {"a.txt", "b.txt", "sub/c.txt", "sub/d.txt"}) write(name, "x");
+  std::filesystem::create_symlink(in("a.txt"), in("sub/link.txt"));
+  std::filesystem::create_hard_link(in("b.txt"), in("sub/hard.txt"));
+  const FoundTexts train = find("*.txt"), sub = find("sub");
+  EXPECT_TRUE(repeated_files(train).empty());
+  EXPECT_EQ(shared_files(sub, train),
+            (Names{fmt::format("{0}/sub/hard.txt ({0}/b.txt)", folder_),
+                   fmt::format("{0}/sub/link.txt ({0}/a.txt)", folder_)}));
+  EXPECT_EQ(shared_files(train, train), (Names{in("a.txt"), in("b.txt")}));
+  const FoundTexts twice =
+      find_texts({in("a.txt"), in("sub"), in("a.txt")}, {"run.toml", "data.train"}, {});
+  EXPECT_EQ(std::ssize(twice.read), 6) << "what is named again is read again";
+  EXPECT_EQ(repeated_files(twice), (Names{fmt::format("{0}/sub/link.txt ({0}/a.txt)", folder_)}));
+}
+
+TEST_F(TextFiles, WhatIsTrainedOnAndValidatesIsSaid) {
+  for (const char* name : {"a.txt", "b.txt", "c.txt"}) write(name, "x");
+  using From = ValidationFrom;
+  const auto warned = [&](const Names& train, const Names& validation, From from) {
+    const auto found = [&](const Names& names) {
+      FoundTexts texts;
+      for (const std::string& name : names) texts.read.push_back(find(name).read.front());
+      return texts;
+    };
+    return warnings_of({.train = found(train), .validation = found(validation), .from = from});
+  };
+  EXPECT_TRUE(warned({"a.txt"}, {}, From::spread).empty());
+  EXPECT_TRUE(warned({"a.txt"}, {"b.txt"}, From::files).empty());
+  EXPECT_EQ(warned({"a.txt", "b.txt"}, {"a.txt"}, From::files),
+            (Names{"the validation loss is that of texts that are trained on: data.train has 1 "
+                   "file of data.validation too: " +
+                   in("a.txt")}));
+  EXPECT_EQ(warned({"a.txt", "b.txt"}, {"a.txt", "b.txt", "c.txt"}, From::files).front(),
+            fmt::format("the validation loss is in part that of texts that are trained on: "
+                        "data.train has 2 files of data.validation too: {0}/a.txt, {0}/b.txt",
+                        folder_));
+  EXPECT_EQ(warned({"a.txt", "b.txt", "a.txt"}, {"c.txt"}, From::files),
+            (Names{"data.train has 1 file more than once, and reads it as often: " + in("a.txt")}));
+  EXPECT_EQ(warned({"a.txt", "b.txt", "b.txt", "a.txt"}, {}, From::spread).front(),
+            fmt::format("data.train has 2 files more than once, and reads them as often; what one "
+                        "copy validates the other trains on: {0}/b.txt, {0}/a.txt",
+                        folder_));
 }
 
 TEST_F(TextFiles, BinaryFilesAreLeftOutUnlessNamed) {

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "base/files.h"
+#include "data/corpus.h"
 #include "data/masked_tokens.h"
 #include "data/memory_source.h"
 #include "tokenizer/byte_tokenizer.h"
@@ -126,6 +128,21 @@ TEST(ValidationSplit, FewerTokensAreTheBeginningOfEachBlock) {
   EXPECT_EQ(tokens_of(few), 130);
   EXPECT_EQ(tokens_of(shortened(blocks, 0)), 1510);
   EXPECT_EQ(tokens_of(shortened({{7, 100}}, 9)), 9) << "of one piece the first";
+}
+
+// "tail" is no advice where the blocks are long and only so few tokens of them were asked for.
+TEST(ValidationSplit, WhatIsShortForWantOfTokensIsToldSo) {
+  const std::string path = testing::TempDir() + "validation_split_test.txt";
+  write_file_atomically(path, std::string(25'000, 'x'));
+  const DataConfig config{
+      .place = "", .train = {path}, .validation_share = 0.1, .validation_tokens = 800};
+  const Corpus corpus = open_corpus(config, ByteTokenizer());
+  EXPECT_EQ(corpus.warnings(200).at(0).find(
+                "8 blocks to validate on have 100 tokens each, no more than a sequence of 200: a "
+                "larger data.validation_tokens makes them longer, data.validation_split"),
+            0u)
+      << corpus.warnings(200).at(0);
+  EXPECT_EQ(corpus.warnings(313).at(0).find("a larger"), std::string::npos) << "they have 312";
 }
 
 TEST(ValidationSplit, OfItemsOneOfEachPart) {

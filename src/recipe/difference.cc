@@ -1,10 +1,11 @@
 // What a user is told who goes on with another recipe than a run began with.
 #include "recipe/difference.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
+#include "base/first_of.h"
 #include "base/text.h"
 
 namespace ng {
@@ -40,15 +41,12 @@ std::string text_of(const RecipeChange& change) {
 }
 
 std::string difference_text(const Recipe& before, const Recipe& now) {
-  const std::vector<RecipeChange> all = changes(before, now);
-  std::vector<std::string> shown;
-  for (size_t i = 0; i < std::min(all.size(), kMostShown); ++i) shown.push_back(text_of(all[i]));
-  std::string text =
+  std::vector<std::string> all;
+  for (const RecipeChange& change : changes(before, now)) all.push_back(text_of(change));
+  const std::string text =
       fmt::format("{}, but this run has {}", on_one_line(before.name()), on_one_line(now.name()));
   if (all.empty()) return text;
-  text += fmt::format(" ({}", fmt::join(shown, ", "));
-  if (all.size() > shown.size()) text += fmt::format(" and {} more", all.size() - shown.size());
-  return text + ")";
+  return fmt::format("{} ({})", text, first_of(all, kMostShown));
 }
 
 }  // namespace ng

@@ -51,6 +51,7 @@ ModelConfig checked_run_model(const RunConfig& config, const Recipe& recipe,
   for (const std::string& warning : recipe.warnings()) notice(warning);
   const int64_t length = run_length(config, model);
   require_run_length(data, config, length);
+  for (const std::string& warning : warnings_of(data.origin())) notice(warning);
   for (const std::string& warning : data.warnings(length)) notice(warning);
   require_lora_numbers(config, recipe, model);
   require_tensor_parallel_run(config, recipe, model, comm);

@@ -2,13 +2,12 @@
 // settings, as a table.
 #include "train/compare.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <chrono>
 #include <csignal>
 
 #include "base/files.h"
+#include "base/first_of.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/command.h"
@@ -172,14 +171,6 @@ Ending run_all(Comparison& comparison, const TimeLimit& limit, CompareScreen& sc
   return Ending::complete;
 }
 
-std::string shortened_list(const std::vector<std::string>& names) {
-  constexpr size_t kMost = 6;
-  const size_t shown = std::min(names.size(), kMost);
-  const std::string list = fmt::format(
-      "{}", fmt::join(names.begin(), names.begin() + static_cast<int64_t>(shown), ", "));
-  return names.size() > shown ? fmt::format("{} and {} more", list, names.size() - shown) : list;
-}
-
 std::vector<GridPoint> points_of(const CompareArgs& args) {
   return grid_points(args.grid, [&](const std::vector<std::string>& settings) {
     RunFlags flags = args.run;
@@ -189,12 +180,13 @@ std::vector<GridPoint> points_of(const CompareArgs& args) {
 }
 
 std::string out_of_time_text(const Comparison& comparison, const std::string& hours) {
+  constexpr size_t kNamed = 6;
   const std::vector<std::string> missing = comparison.missing();
   return fmt::format(
       "the next run would exceed --hours {}: {} {} missing, {}; the same command "
       "goes on",
       hours, counted(static_cast<int64_t>(missing.size()), "run"),
-      missing.size() == 1 ? "is" : "are", shortened_list(missing));
+      missing.size() == 1 ? "is" : "are", first_of(missing, kNamed));
 }
 
 int compare(const CompareArgs& args) {
