@@ -51,8 +51,8 @@ struct FoundTexts {
 
 /// A prepared text's name; a file, read whatever it holds; a pattern: `*`, `?` and `[...]` stand
 /// for characters of one part of a path and for a dot at its beginning only where the part has one,
-/// `**` for any folders, none too; a folder: all its *.txt, also in folders below. What one name
-/// means is sorted by path. Throws Error for what isn't there or means no text.
+/// `**` for any folders, none too; a folder: its `**/*.txt`. What one name means is sorted by path.
+/// Throws Error for what isn't there or means no text.
 [[nodiscard]] FoundTexts find_texts(const std::vector<std::string>& names, const TextsPlace& where,
                                     BinaryMeans binary);
 

@@ -45,18 +45,21 @@ TEST_F(TextFiles, AFolderMeansItsTxtAndSaysWhatItLeavesOut) {
   write("b.txt", "12345");
   write("sub/a.txt", "123");
   write(".git/h.txt", "1");
+  write(".h.txt", "1");
   write("sub/deep/m.pm", "1234567");
   write("c.pm", "12");
   write("README", "1");
   const FoundTexts found = find(".");
   EXPECT_TRUE(found.by_pattern);
-  EXPECT_EQ(short_names(found.paths()), (Names{"./.git/h.txt", "./b.txt", "./sub/a.txt"}));
-  EXPECT_EQ(found.read[1].bytes, 5);
-  EXPECT_EQ(left_out(found, LeftOut::pattern), (Names{"./README", "./c.pm", "./sub/deep/m.pm"}));
-  EXPECT_EQ(text_of(found), "3 files (9 B); left out 3 (10 B): 2 .pm, 1 other by pattern");
-  EXPECT_EQ(summary_of(found)["left_out"]["pattern"], Json::parse(R"({"files": 3, "bytes": 10})"));
-  EXPECT_EQ(list_of(found)["left_out"][2]["reason"], "pattern");
-  EXPECT_EQ(list_of(found)["left_out"][2]["bytes"], 7);
+  EXPECT_EQ(short_names(found.paths()), (Names{"./b.txt", "./sub/a.txt"})) << "none that is hidden";
+  EXPECT_EQ(found.read[0].bytes, 5);
+  EXPECT_EQ(left_out(found, LeftOut::pattern),
+            (Names{"./.h.txt", "./README", "./c.pm", "./sub/deep/m.pm"}));
+  EXPECT_EQ(text_of(found), "2 files (8 B); left out 4 (11 B): 2 .pm, 1 .txt, 1 other by pattern");
+  EXPECT_EQ(summary_of(found)["left_out"]["pattern"], Json::parse(R"({"files": 4, "bytes": 11})"));
+  EXPECT_EQ(list_of(found)["left_out"][3]["reason"], "pattern");
+  EXPECT_EQ(list_of(found)["left_out"][3]["bytes"], 7);
+  EXPECT_EQ(short_names(find("./**/*.txt").paths()), short_names(found.paths()));
 }
 
 TEST_F(TextFiles, TwoStarsCrossFoldersAndOneDoesNot) {

@@ -14,8 +14,7 @@ namespace {
 /// Follows the parts of a pattern from folder to folder.
 class PatternWalk {
  public:
-  PatternWalk(std::vector<std::string> parts, bool finds_hidden)
-      : parts_(std::move(parts)), flags_(finds_hidden ? 0 : FNM_PERIOD) {}
+  explicit PatternWalk(std::vector<std::string> parts) : parts_(std::move(parts)) {}
 
   /// What part `at` and those behind it mean in a folder; `inside`: the folders on the way here.
   void look(const std::string& folder, size_t at, const std::vector<std::string>& inside) {
@@ -31,7 +30,7 @@ class PatternWalk {
     if (!is_folder(listed(folder))) return;
     for (const std::string& name : list_folder(listed(folder))) {
       const std::string path = join_path(folder, name);
-      const bool matches = ::fnmatch(part.c_str(), name.c_str(), flags_) == 0;
+      const bool matches = is_match(part, name);
       if (is_folder(path)) {
         if (matches && !is_last) look(path, at + 1, inside);
       } else if (is_last) {
@@ -54,6 +53,9 @@ class PatternWalk {
   }
 
  private:
+  [[nodiscard]] static bool is_match(const std::string& part, const std::string& name) {
+    return ::fnmatch(part.c_str(), name.c_str(), FNM_PERIOD) == 0;
+  }
   [[nodiscard]] static std::string listed(const std::string& folder) {
     return folder.empty() ? "." : folder;
   }
@@ -68,12 +70,11 @@ class PatternWalk {
     look(folder, at + 1, inside);
     for (const std::string& name : list_folder(listed(folder))) {
       const std::string path = join_path(folder, name);
-      if (::fnmatch("*", name.c_str(), flags_) == 0 && is_folder(path)) look(path, at, inside);
+      if (is_match("*", name) && is_folder(path)) look(path, at, inside);
     }
   }
 
   std::vector<std::string> parts_;
-  int flags_;
   MatchedFiles found_;
 };
 
@@ -92,13 +93,13 @@ MatchedFiles files_of_pattern(const std::string& pattern) {
       parts.push_back(text);
   }
   if (!parts.empty() && parts.back() == "**") parts.emplace_back("*");
-  PatternWalk walk(std::move(parts), false);
+  PatternWalk walk(std::move(parts));
   walk.look(start, 0, {});
   return walk.take();
 }
 
 MatchedFiles files_of_folder(const std::string& folder, const std::string& ending) {
-  PatternWalk walk({"**", "*" + ending}, true);
+  PatternWalk walk({"**", "*" + ending});
   walk.look(folder, 0, {});
   return walk.take();
 }

@@ -18,7 +18,7 @@ struct MatchedFiles {
 /// not followed. Throws Error for a folder that cannot be read.
 [[nodiscard]] MatchedFiles files_of_pattern(const std::string& pattern);
 
-/// Those of the folder and below it whose names end so, hidden ones too.
+/// Those of the folder and below it whose names end so: FOLDER/**/*ENDING.
 [[nodiscard]] MatchedFiles files_of_folder(const std::string& folder, const std::string& ending);
 
 }  // namespace ng
