@@ -242,7 +242,10 @@ Json list_of(const FoundTexts& found) {
     left_out.push_back({{"path", as_utf8(left.file.path)},
                         {"bytes", left.file.bytes},
                         {"reason", name_of(left.reason)}});
-  return {{"read", read}, {"left_out", left_out}};
+  return {{"files", found.read.size()},
+          {"bytes", bytes_of(found.read)},
+          {"read", read},
+          {"left_out", left_out}};
 }
 
 }  // namespace ng

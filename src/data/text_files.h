@@ -69,7 +69,7 @@ struct FoundTexts {
                                                     const FoundTexts& others);
 /// Those that are read more than once, each once, in the same words.
 [[nodiscard]] std::vector<std::string> repeated_files(const FoundTexts& texts);
-/// {"read": [{"path", "bytes"}], "left_out": [{"path", "bytes", "reason"}]}
+/// {"files", "bytes", "read": [{"path", "bytes"}], "left_out": [{"path", "bytes", "reason"}]}
 [[nodiscard]] Json list_of(const FoundTexts& found);
 
 }  // namespace ng

@@ -113,6 +113,49 @@ TEST_F(DataFiles, ARunSaysWhatAFolderMeans) {
   EXPECT_EQ(said[0]["validation"]["from"], "spread");
 }
 
+TEST_F(DataFiles, WhatIsTrainedOnAndValidatesIsNamedBeforeTheFirstStep) {
+  write_folder();
+  write_run("run.toml", "train = \"texts\"\nvalidation = \"texts/*.txt\"\n");
+  const std::string said =
+      "the validation loss is that of texts that are trained on: data.train has 1 file of "
+      "data.validation too: texts/a.txt";
+  EXPECT_EQ(plan_of({"run.toml"})["notes"], Json({said}));
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"train", "run.toml", "--out", "run"},
+        {"compare", "run.toml", "--recipes", "bf16", "--seeds", "1", "--no-twin", "--out", "c"}}) {
+    const Result result = run(command);
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(result.err, "narrowgauge: note: " + said + "\n");
+  }
+}
+
+TEST_F(DataFiles, WhatComesTwiceIsNamedAndWhatIsReadIsNotLeftOut) {
+  write_folder();
+  write_run("run.toml", "train = [\"texts\", \"texts/d.pm\", \"texts/a.txt\"]\n");
+  const Json plan = plan_of({"run.toml"});
+  EXPECT_EQ(plan["data"]["train"]["files"], 4);
+  EXPECT_EQ(plan["data"]["train"]["read"][2]["path"], "texts/d.pm");
+  for (const Json& left : plan["data"]["train"]["left_out"]) EXPECT_NE(left["path"], "texts/d.pm");
+  EXPECT_EQ(plan["notes"][0],
+            "data.train has 1 file more than once, and reads it as often; what one copy validates "
+            "the other trains on: texts/a.txt");
+}
+
+TEST_F(DataFiles, EvalSaysWhichFilesItRead) {
+  (void)run_well({"train", "tiny.toml", "--out", "run", "--set", "train.steps=1"});
+  write_folder();
+  const std::string out = run_well({"eval", "run", "--data", "texts"});
+  EXPECT_NE(out.find("text           texts: 2 files (5.3 KiB); left out 3 (2.6 KiB): 2 .pm by "
+                     "pattern, 1 binary (texts/c.txt)\n"),
+            std::string::npos)
+      << out;
+  const Json data = Json::parse(run_well({"eval", "run", "--data", "texts", "--json"}))["data"];
+  EXPECT_EQ(data["files"], 2);
+  EXPECT_EQ(data["bytes"], 5400);
+  EXPECT_EQ(data["read"][1], Json::parse(R"({"path": "texts/sub/b.txt", "bytes": 2700})"));
+  EXPECT_EQ(data["left_out"][0]["reason"], "binary");
+}
+
 // A run.toml of before the key: the run goes on with its tail, by its own run file and by run.toml.
 TEST_F(DataFiles, AnOlderRunKeepsItsTailToTheBit) {
   write_run("new.toml", "train = \"tiny.txt\"\n");

@@ -96,8 +96,8 @@ TEST_F(EdgeTexts, AsShortAsOneSequenceTrains) {
 }
 
 TEST_F(EdgeTexts, ShorterThanTheContextTrains) {
-  write_text(path("short.txt"), "nine text");
-  (void)run_well(train("short.txt", {"data.validation=short.txt", "train.length=8"}));
+  for (const char* name : {"short.txt", "other.txt"}) write_text(path(name), "nine text");
+  (void)run_well(train("short.txt", {"data.validation=other.txt", "train.length=8"}));
   EXPECT_FALSE(weights("run").empty());
 }
 

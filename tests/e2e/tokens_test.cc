@@ -145,9 +145,9 @@ TEST_F(Tokens, DocumentsStayApartInEvalAsInTheRun) {
     lines += fmt::format(R"({{"messages": [{{"role": "assistant", "content": "{}"}}]}})"
                          "\n{{\"text\": \"{}\"}}\n",
                          100 + i, 300 + i);
-  write_text(path("d.jsonl"), lines);
+  for (const char* name : {"d.jsonl", "v.jsonl"}) write_text(path(name), lines);
   (void)run_well({"train", "tiny.toml", "--out", "r", "--recipe", "fp32", "--set", "train.steps=3",
-                  "--set", "data.train=d.jsonl", "--set", "data.validation=d.jsonl", "--set",
+                  "--set", "data.train=d.jsonl", "--set", "data.validation=v.jsonl", "--set",
                   "data.template=chatml", "--set", "train.document_mask=true"});
   double validated = 0;
   std::istringstream metrics(text_of(path("r/metrics.jsonl")));

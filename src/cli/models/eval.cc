@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/models/open_model.h"
 #include "cli/progress_line.h"
@@ -62,16 +63,20 @@ void eval(const EvalArgs& args) {
     refuse(args.model.folder,
            fmt::format("its loss in recipe {} is not a number", open.recipe.name()),
            "weights that are finite, and small enough for the recipe's formats");
+  const FoundTexts& texts = corpus.origin().validation;
   Json json = evaluation_json(result, context);
+  json["data"] = list_of(texts);
   json.update(report::numbers_json(open.recipe, open.phase, open.model->config()));
-  print_either(args.json, json,
-               fmt::format("loss           {:.6f}\n"
-                           "perplexity     {:.4f} per token, {:.4f} per byte\n"
-                           "bits per byte  {:.6f}\n"
-                           "tokens         {} in windows of {}, recipe {}\n{}",
-                           result.loss, result.perplexity, result.byte_perplexity,
-                           result.bits_per_byte, count_text(result.tokens), context,
-                           text_of(open.recipe, open.phase), matches_text(open)));
+  print_either(
+      args.json, json,
+      fmt::format("loss           {:.6f}\n"
+                  "perplexity     {:.4f} per token, {:.4f} per byte\n"
+                  "bits per byte  {:.6f}\n"
+                  "tokens         {} in windows of {}, recipe {}\n{}"
+                  "text           {}: {}\n",
+                  result.loss, result.perplexity, result.byte_perplexity, result.bits_per_byte,
+                  count_text(result.tokens), context, text_of(open.recipe, open.phase),
+                  matches_text(open), on_one_line(args.data), text_of(texts)));
 }
 
 void declare_eval(Flags flags, EvalArgs& args) {
