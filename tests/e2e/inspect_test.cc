@@ -253,6 +253,30 @@ TEST_F(Inspect, ARecipeIsTakenInThePhaseThatWasChosen) {
   EXPECT_NE(formats({"--phase", "first"}), "bf16");
   expect_refused({"inspect", "r", "--phase", "first"}, 1, {"--phase: beside no --recipe"});
   EXPECT_NE(formats({"--phase", "step:1"}), "bf16") << "the run says of how many";
+  const std::string out = run_well({"inspect", "r", "--format", "mxfp4", "--tensor", "*q_proj*",
+                                    "--recipe", "nvfp4-late-bf16", "--phase", "first"});
+  EXPECT_NE(out.find("\nrecipe      nvfp4-late-bf16 (hash "), std::string::npos) << out;
+  EXPECT_NE(out.find("), phase 0 (the first of 2: up to 82 % of training)\n"), std::string::npos);
+}
+
+TEST_F(Inspect, SaysWhereItCannotTellTheLayersOfAModel) {
+  (void)run_well({"train", "tiny.toml", "--out", "r", "--set", "train.steps=1"});
+  const std::vector<std::string> command = {"inspect",  "r/model",  "--format", "mxfp4",
+                                            "--tensor", "*q_proj*", "--recipe", "mxfp4-all"};
+  (void)run_well(command);
+  const std::string config = path("r/model/config.json");
+  std::string text = text_of(config);
+  text.replace(text.find("\"llama\""), 7, "\"bertx\"");
+  write_text(config, text);
+  const Result result = run(command);
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(
+      result.err.find("note: the recipe's overrides are not held against the model's layers: "),
+      std::string::npos)
+      << result.err;
+  EXPECT_NE(result.err.find("bertx"), std::string::npos) << result.err;
+  fs::remove(config);
+  EXPECT_EQ(run(command).err.find("overrides"), std::string::npos) << "tensors alone";
 }
 
 TEST_F(Inspect, RefusesARecipeThatMeansNoLayerOfTheModel) {

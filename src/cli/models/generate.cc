@@ -141,6 +141,7 @@ int generate(const GenerateArgs& args) {
   require_ids(prompt, from_ids ? "--prompt-ids" : "--prompt", vocab);
   std::vector<int32_t> ends;
   if (!args.ignore_eos) ends = end_tokens_of(args.model.name(), vocab);
+  if (!args.json) note_chosen_numbers(args.model, open);
   Generator generator(*open.run, *open.model);
   Printer printer(tokenizer.get(), args,
                   report::numbers_json(open.recipe, open.phase, open.model->config()));

@@ -84,6 +84,14 @@ void note_phase(const Recipe& recipe, const MeasuredPhase& phase) {
   if (const std::string sentence = note_of(recipe, phase); !sentence.empty()) note(sentence);
 }
 
+void note_chosen_numbers(const ModelFlags& flags, const OpenModel& open) {
+  if (flags.recipe == ModelFlags().recipe && flags.phase.empty()) return;
+  if (note_of(open.recipe, open.phase).empty())  // which says so itself
+    note("in the numbers of " + text_of(open.recipe, open.phase));
+  for (const RecipeMatch& match : open.recipe.matches(layers_of(open.model->config())))
+    note(report::match_text(match));
+}
+
 void note_numbers(const OpenModel& open) {
   note_phase(open.recipe, open.phase);
   for (const std::string& sentence : missing_of_training(open)) note(sentence);

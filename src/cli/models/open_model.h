@@ -48,7 +48,12 @@ struct StepFlags {
 /// Tells the user which phase is measured where there are several and none was chosen.
 void note_phase(const Recipe& recipe, const MeasuredPhase& phase);
 
-/// The same, and what the recipe needs of training that is not in a model folder.
+/// Tells the user in whose numbers what is printed was made, where that was chosen: on standard
+/// error, for standard output has nothing but a text.
+void note_chosen_numbers(const ModelFlags& flags, const OpenModel& open);
+
+/// Tells the user which phase is measured as note_phase, and what the recipe needs of training that
+/// is not in a model folder.
 void note_numbers(const OpenModel& open);
 
 }  // namespace ng::cli

@@ -13,6 +13,7 @@
 #include "cli/tensors/inspect.h"
 #include "cli/tensors/tensor_text.h"
 #include "io/gguf/gguf.h"
+#include "io/hf/peft_folder.h"
 #include "io/model_files.h"
 #include "io/model_of_run.h"
 #include "io/tensor_files.h"
@@ -56,12 +57,19 @@ class Progress {
   double parts_;
 };
 
-/// The layers of the model that is inspected, where this program knows its family.
+/// The layers of the model that is inspected; none where that is tensors without a configuration.
+/// Of one that is not understood the user hears why, for its tensors can be looked at all the same.
 std::optional<ModelLayers> layers_of_model(const std::vector<std::string>& files) {
-  if (files.size() != 1) return {};
+  const std::string& name = files.front();
+  if (files.size() != 1 || (!is_folder(name) && !io::is_gguf(name))) return {};
   try {
-    return layers_of(io::read_model_config({io::model_path(files.front()), ""}));
-  } catch (const Error&) {
+    const std::string model = io::model_path(name);
+    const bool is_bare = is_folder(model) && !is_file(join_path(model, "config.json"));
+    if (is_bare && !io::is_peft_folder(model)) return {};
+    return layers_of(io::read_model_config({model, ""}));
+  } catch (const Error& error) {
+    note(fmt::format("the recipe's overrides are not held against the model's layers: {}",
+                     error.what()));
     return {};
   }
 }
@@ -166,10 +174,13 @@ Json json_of(const io::SafetensorsEntry& entry, const report::InspectedTensor& t
   return json;
 }
 
+std::string line_text(std::string_view name, std::string_view value) {
+  return fmt::format("{:<11} {}\n", name, value);
+}
+
 std::string summary_text(const report::ModelSummary& summary) {
   std::string text;
-  for (const auto& [name, value] : lines_of(summary))
-    text += fmt::format("{:<11} {}\n", name, value);
+  for (const auto& [name, value] : lines_of(summary)) text += line_text(name, value);
   return text;
 }
 
@@ -183,8 +194,10 @@ void inspect(const InspectArgs& args) {
                           .recipe = inspector.recipe_text(),
                           .tensors = {}};
   const bool prints = !args.json && args.out.empty();
-  if (!args.json && (!args.out.empty() || !page.summary.architecture.empty()))
-    print("{}\n", summary_text(page.summary));
+  const bool has_summary = !args.out.empty() || !page.summary.architecture.empty();
+  if (!args.json && (has_summary || !page.recipe.empty()))
+    print("{}{}\n", has_summary ? summary_text(page.summary) : "",
+          page.recipe.empty() ? "" : line_text("recipe", page.recipe));
   Json files = Json::array();
   for (const std::string& path : paths) {
     const io::TensorFile file(path);
