@@ -39,6 +39,7 @@ struct RunGradients {
   std::vector<std::string> kinds;                  ///< of linear layers: "attn.q", "mlp.up", ...
   std::vector<std::vector<GradientErrors>> found;  ///< [recipe][step]
   std::vector<PhaseOfRecipe> phases;               ///< of each of them
+  NumbersOfRecipes numbers;
 };
 
 constexpr size_t kMostCheckpoints = 8;  // a chart has no more series
@@ -159,6 +160,7 @@ RunGradients run_gradients(const Settings& settings) {
   result.model = task.model;
   result.sequences = task.sequences;
   result.found.resize(recipes.size());
+  result.numbers = numbers_of(result.recipes, recipes, task.model);
   Progress progress(settings, std::ssize(checkpoints) * std::ssize(recipes));
   for (const io::CheckpointEntry& checkpoint : checkpoints) {
     GradientProbe exact("fp32", task, settings.threads);
@@ -170,8 +172,8 @@ RunGradients run_gradients(const Settings& settings) {
     result.losses.push_back(exact.loss());
     for (size_t r = 0; r < recipes.size(); ++r) {
       GradientProbe probe(recipes[r], task, settings.threads);
-      const MeasuredPhase phase =
-          phase_after(checkpoint.step, config.train.steps, probe.recipe(), settings.run.phase);
+      const MeasuredPhase phase = phase_after(checkpoint.step, config.train.steps, probe.recipe(),
+                                              settings.run.phase, result.numbers.have_phases);
       probe.set_phase(phase.index);
       result.phases.push_back({result.recipes[r], checkpoint.step, phase});
       result.found[r].push_back(errors_of(probe, exact, none, kinds, subject.draws));
@@ -369,8 +371,10 @@ Report gradients(const Settings& settings) {
                                 {"loss", loss_text(run)}});
   section.charts = {projection_chart(section.grids[0]),
                     sqnr_chart(run, section.grids[2], section.grids[3])};
+  Names numbers = run.numbers.matches;
   if (const std::string phases = phases_text(run.phases, settings.run.phase); !phases.empty())
-    section.paragraphs.insert(section.paragraphs.begin() + 1, phases);
+    numbers.insert(numbers.begin(), phases);
+  section.paragraphs.insert(section.paragraphs.begin() + 1, numbers.begin(), numbers.end());
   std::erase_if(section.charts, [](const Chart& chart) { return !has_numbers(chart); });
   return {.name = "gradients",
           .title = title_of("gradients"),
