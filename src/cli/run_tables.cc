@@ -9,8 +9,10 @@
 
 namespace ng::cli {
 
-std::string time_table(const TimeByKind& seconds, double rest) {
-  const double total = total_seconds(seconds) + rest;
+std::string time_table(const TimeByKind& seconds,
+                       const std::vector<std::pair<std::string_view, double>>& others) {
+  double total = total_seconds(seconds);
+  for (const auto& [name, taken] : others) total += taken;
   std::vector<size_t> order(kTimeKinds);
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -23,7 +25,7 @@ std::string time_table(const TimeByKind& seconds, double rest) {
                  fmt::format("{:.1f}", 100 * taken / total)});
   };
   for (const size_t kind : order) add(name_of(static_cast<TimeKind>(kind)), seconds[kind]);
-  add("rest", rest);
+  for (const auto& [name, taken] : others) add(name, taken);
   return table.text();
 }
 

@@ -220,8 +220,11 @@ bool Session::is_validated(int64_t done) const {
 
 void Session::validate(int64_t done) {
   if (is_validated(done)) return;
+  const TimeByKind before = run_->seconds();
   const std::optional<ValidationMetrics> metrics =
       validation_of(*data_, *trainer_, run_->comm(), [&] { return must_stop(); });
+  for (size_t kind = 0; kind < kTimeKinds; ++kind)
+    result_.validating[kind] += run_->seconds()[kind] - before[kind];
   if (!metrics) return;  // a resumed run makes up for it
   last_validated_ = done;
   result_.validation = metrics;

@@ -64,6 +64,7 @@ struct SessionResult {
   bool interrupted = false;                     ///< `stop` was set before the last step
   int64_t skipped = 0;                          ///< steps skipped by this process
   std::optional<ValidationMetrics> validation;  ///< the last one
+  TimeByKind validating{};                      ///< seconds of operations, by this process
   std::string sample;                           ///< generated text; empty when interrupted
                                                 ///< or where no logit is finite
 };

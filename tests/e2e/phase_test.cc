@@ -75,6 +75,20 @@ TEST_F(Phase, OfEvalAndGenerateIsChosen) {
                              "--recipe", "nvfp4-late-bf16", "--phase", "first"});
   EXPECT_EQ(text["phase"], 0);
   EXPECT_EQ(text["recipe"], "nvfp4-late-bf16");
+  const auto generated = [&](const std::vector<std::string>& numbers) {
+    std::vector<std::string> command = {"generate", "run/model", "--prompt",
+                                        "the",      "--tokens",  "3"};
+    command.insert(command.end(), numbers.begin(), numbers.end());
+    return notes_of(command);
+  };
+  const std::string in_words = generated({"--recipe", "nvfp4-late-bf16", "--phase", "first"});
+  for (const char* said : {"in the numbers of nvfp4-late-bf16, phase 0 (the first of 2: up to",
+                           "override[1] (blocks = \"-15%:\") means: "})
+    EXPECT_NE(in_words.find(said), std::string::npos) << in_words;
+  EXPECT_EQ(generated({"--recipe", "nvfp4-late-bf16"}).find("in the numbers of"), std::string::npos)
+      << "the note on phases says so";
+  EXPECT_EQ(generated({"--phase", "0"}), "narrowgauge: note: in the numbers of fp32\n");
+  EXPECT_EQ(generated({}), "");
 }
 
 TEST_F(Phase, ThatIsNoneIsRefused) {
@@ -158,6 +172,17 @@ TEST_F(Phase, OfGradientsIsSaidAndChosen) {
       << text(late);
   EXPECT_NE(text(early).find("where --phase first says: late at step 12 in phase 0"),
             std::string::npos);
+  EXPECT_NE(text(late).find("late: phase[1] (from 80 % of training on) changes: "),
+            std::string::npos)
+      << text(late);
+  const Json second = gradients({"--phase", "1"});
+  EXPECT_EQ(second["phase"][0]["phase"], 0) << "bf16 has no other";
+  EXPECT_EQ(second["phase"][1]["phase"], 1);
+  EXPECT_NE(text(second).find("In their only phase: bf16."), std::string::npos) << text(second);
+  expect_refused({"study", "gradients", "run", "--recipes", "bf16,fp32", "--phase", "1"}, 1,
+                 {"--phase: 1: 0, the only one of recipe bf16"});
+  expect_refused({"study", "gradients", "run", "--recipes", "bf16,./late.toml", "--phase", "2"}, 1,
+                 {"--phase: 2: a phase of recipe late, 0 to 1"});
 }
 
 TEST_F(Phase, OfAnExportAreItsCodes) {
@@ -192,7 +217,7 @@ TEST_F(Phase, OfValidationIsInTheMetricsAndOnTheScreen) {
   for (const char* said :
        {"override[1] (blocks = \"-15%:\") means: ", "phase[1] (from 82 % of training on) changes: ",
         "  in phase 0\n", "in the numbers of nvfp4-late-bf16, phase 1 (the last of 2",
-        ", forward in BF16\n"})
+        ", forward in BF16\n", "\n  validation "})
     EXPECT_NE(out.find(said), std::string::npos) << said << " in\n" << out;
   for (const auto& [recipe, is_said] :
        {std::pair("mxfp4-sr-rht", true), {"bf16", false}, {"nvfp4", false}}) {

@@ -165,7 +165,10 @@ void TrainScreen::validation(const ValidationMetrics& metrics) {
 void TrainScreen::end(Session& session, const SessionResult& result, const std::string& out) {
   if (live_columns_ > 0) put("\n");
   live_columns_ = 0;
-  put(fmt::format("\n{}", time_table(session.run().seconds())));
+  TimeByKind training = session.run().seconds();
+  for (size_t kind = 0; kind < kTimeKinds; ++kind) training[kind] -= result.validating[kind];
+  put(fmt::format("\n{}",
+                  time_table(training, {{"validation", total_seconds(result.validating)}})));
   if (result.skipped > 0)
     put(fmt::format("skipped     {} steps: something was not finite\n", result.skipped));
   if (result.validation)
