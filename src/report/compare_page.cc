@@ -219,6 +219,8 @@ Bars memory_bars(const CompareResult& result) {
 Section cost_section(const std::vector<Seeds>& recipes, const CompareTable& table) {
   Section section{.heading = "Time and memory",
                   .note = "Memory is planned, in bytes for each parameter."};
+  if (const std::string speed = speed_sentence(table); !speed.empty())
+    section.note += " " + speed + ".";
   section.table = table_of_cells(cost_cells(table));
   for (const Seeds& recipe : recipes) {
     std::map<std::string, double> seconds;

@@ -73,6 +73,7 @@ struct CompareResult {
   int64_t diverged = 0;  ///< the step (of the process that gave up) from which on nothing was
                          ///< finite, for which the run ended; 0: it did not
   double tokens_per_second = 0;
+  std::string machine;  ///< on which, and on how many threads; empty: not known
   double seconds = 0;   ///< that all steps and validations take; 0: not known
   int64_t skipped = 0;  ///< steps
   BytesPerParameter bytes_per_parameter;
@@ -87,10 +88,12 @@ void require_own_folders(const std::vector<CompareRun>& runs);
 [[nodiscard]] std::optional<CompareResult> finished_result(const CompareRun& run);
 
 /// Trains, from the newest checkpoint where there is one, and leaves the result in the folder, also
-/// of a run that diverged; none where `stop` was set before the end.
+/// of a run that diverged; none where `stop` was set before the end. `machine`: the one that this
+/// is, for the result.
 [[nodiscard]] std::optional<CompareResult> train_to_compare(const CompareRun& run,
                                                             const std::atomic<bool>* stop,
-                                                            SessionObserver& observer);
+                                                            SessionObserver& observer,
+                                                            const std::string& machine);
 
 [[nodiscard]] Json bytes_json(const BytesPerParameter& bytes);
 [[nodiscard]] Json result_json(const CompareResult& result);

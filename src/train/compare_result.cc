@@ -188,6 +188,7 @@ Json result_json(const CompareResult& result) {
           {"bits_per_byte", result.bits_per_byte},
           {"diverged_at", result.diverged != 0 ? Json(result.diverged) : Json()},
           {"tokens_per_second", result.tokens_per_second},
+          {"machine", result.machine},
           {"seconds", result.seconds},
           {"skipped", result.skipped},
           {"bytes_per_parameter", bytes_json(result.bytes_per_parameter)}};
@@ -219,6 +220,7 @@ std::optional<CompareResult> finished_result(const CompareRun& run) {
   result.val_loss_bf16 = r.number_or("val_loss_bf16", -kMost, kMost, CompareResult::kNan);
   result.bits_per_byte = r.number_or("bits_per_byte", -kMost, kMost, CompareResult::kNan);
   result.tokens_per_second = r.number("tokens_per_second", 0, kMost);
+  if (r.has("machine")) result.machine = r.text("machine");
   result.seconds = r.number_or("seconds", 0, kMost, 0);
   result.skipped = r.integer("skipped", 0, INT64_MAX);
   const JsonObject bytes = r.object("bytes_per_parameter");
@@ -230,7 +232,8 @@ std::optional<CompareResult> finished_result(const CompareRun& run) {
 }
 
 std::optional<CompareResult> train_to_compare(const CompareRun& run, const std::atomic<bool>* stop,
-                                              SessionObserver& observer) {
+                                              SessionObserver& observer,
+                                              const std::string& machine) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
   Recorder recorder(observer);
@@ -250,6 +253,7 @@ std::optional<CompareResult> train_to_compare(const CompareRun& run, const std::
   }
   result.skipped = recorder.skipped();
   result.tokens_per_second = recorder.median_speed();
+  result.machine = machine;
   if (recorder.steps() > 0 && result.diverged == 0)  // a part of the run stands for the whole
     result.seconds = std::chrono::duration<double>(Clock::now() - begin).count() *
                      static_cast<double>(run.config.train.steps) /

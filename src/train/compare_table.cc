@@ -167,6 +167,10 @@ CompareTable compare_table(const std::vector<CompareResult>& results, double equ
   CompareTable table;
   table.equal = equal;
   table.rows = rows_of(results);
+  for (const CompareResult& result : results)
+    if (!result.machine.empty() &&
+        std::ranges::find(table.machines, result.machine) == table.machines.end())
+      table.machines.push_back(result.machine);
   table.blocks = blocks_of(table.rows);
   for (CompareBlock& block : table.blocks) {
     block.own = compare_block(table.rows, block.rows, &CompareRow::own);

@@ -52,7 +52,8 @@ struct CompareTable {
   std::vector<CompareRow> rows;
   std::vector<CompareBlock> blocks;
   std::vector<NoiseFloor> floors;
-  int64_t tests = 0;  ///< that p of own losses is corrected for
+  int64_t tests = 0;                  ///< that p of own losses is corrected for
+  std::vector<std::string> machines;  ///< of the results, each once
 };
 
 /// `results` in the order of compare_runs; some of them may be missing.
@@ -71,6 +72,9 @@ struct CompareCells {
 
 /// What intervals, verdicts and noise floors are, and what cannot be judged.
 [[nodiscard]] std::vector<std::string> compare_sentences(const CompareTable& table);
+
+/// On which machine tokens/s were measured; empty where that is not known.
+[[nodiscard]] std::string speed_sentence(const CompareTable& table);
 
 [[nodiscard]] std::string compare_csv(const CompareTable& table);
 /// With the folders of runs that have no result yet.

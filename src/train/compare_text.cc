@@ -218,4 +218,10 @@ std::vector<std::string> compare_sentences(const CompareTable& table) {
   return sentences;
 }
 
+std::string speed_sentence(const CompareTable& table) {
+  if (table.machines.empty()) return "";
+  return fmt::format("tokens/s are medians of steps on {}",
+                     fmt::join(table.machines, "; some on "));
+}
+
 }  // namespace ng

@@ -106,7 +106,7 @@ TEST_F(ShortData, IsCompared) {
   ASSERT_EQ(runs.size(), 2u);
   for (const CompareRun& run : runs) {
     Listener listener;
-    const std::optional<CompareResult> result = train_to_compare(run, &listener.stop, listener);
+    const std::optional<CompareResult> result = train_to_compare(run, &listener.stop, listener, "");
     ASSERT_TRUE(result.has_value());
     EXPECT_TRUE(std::isfinite(result->val_loss));
   }

@@ -54,6 +54,11 @@ TEST_F(CompareCommand, GivesATableAndSkipsWhatIsFinished) {
   EXPECT_NE(json["runs"][2]["val_loss"], json["runs"][2]["val_loss_bf16"]);
   EXPECT_EQ(json["settings"]["train.steps"], "4");
   EXPECT_EQ(json["unfinished"].size(), 0u);
+  const std::string speed =
+      "tokens/s are medians of steps on " + json["runs"][0]["machine"].get<std::string>();
+  EXPECT_NE(speed.find(" threads"), std::string::npos) << speed;
+  EXPECT_NE(out.find(speed + "\n"), std::string::npos) << out;
+  EXPECT_NE(markdown.find(speed + ".\n"), std::string::npos) << markdown;
 
   fs::remove_all(path("out/mxfp4-all-seed2"));
   std::vector<std::string> again = args;

@@ -10,6 +10,7 @@
 #include "base/first_of.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "cli/bench/bench.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/progress_line.h"
@@ -146,7 +147,7 @@ class Comparison {
 std::optional<CompareResult> trained(const CompareRun& run, const std::atomic<bool>& stop,
                                      CompareScreen& screen) {
   report::RunReporter reporter(screen);
-  return train_to_compare(run, &stop, reporter);
+  return train_to_compare(run, &stop, reporter, machine_text(threads_of(run.config.train.threads)));
 }
 
 /// How a call came to its end.

@@ -88,8 +88,11 @@ std::string markdown_of(const FinishedRuns& finished) {
                   plan_sentence(finished), table_of_cells(loss_cells(table)).markdown());
   for (const std::string& sentence : compare_sentences(table)) text += "- " + sentence + "\n";
   text += phases_of(finished, "- ") + matches_of(finished, "- ");
-  return text + "\n" + table_of_cells(cost_cells(table)).markdown() +
-         "\nMemory is planned bytes for each parameter: the most of each kind, and all together.\n";
+  text +=
+      "\n" + table_of_cells(cost_cells(table)).markdown() +
+      "\nMemory is planned bytes for each parameter: the most of each kind, and all together.\n";
+  const std::string speed = speed_sentence(table);
+  return speed.empty() ? text : fmt::format("{}\n{}.\n", text, speed);
 }
 
 /// Refuses a folder whose tables are of runs with other settings, but for what tables compare:
@@ -185,8 +188,10 @@ std::string text_of(const FinishedRuns& finished) {
       plan_sentence(finished) + "\n\n" + table_of_cells(loss_cells(table)).text() + "\n";
   for (const std::string& sentence : compare_sentences(table)) text += sentence + "\n";
   text += phases_of(finished, "") + matches_of(finished, "");
-  return text + "\n" + table_of_cells(cost_cells(table)).text() +
-         "the most bytes per parameter of each kind in the columns on the right\n";
+  text += "\n" + table_of_cells(cost_cells(table)).text() +
+          "the most bytes per parameter of each kind in the columns on the right\n";
+  const std::string speed = speed_sentence(table);
+  return speed.empty() ? text : text + speed + "\n";
 }
 
 std::string files_text(const std::string& out) {
