@@ -73,10 +73,8 @@ LayersByStorage by_storage(const std::vector<LearnedLayer>& layers,
 }
 
 std::string recipe_head(const LearnedRun& run, const std::string& name) {
-  const auto last = static_cast<int>(run.recipe.phase_starts().size()) - 1;
-  const bool in_bf16 = run.recipe.compute(last) == Compute::bf16;
   std::string text =
-      fmt::format("name = {}\ninherit = \"{}\"\n", toml_quote(name), in_bf16 ? "bf16" : "fp32");
+      fmt::format("name = {}\ninherit = \"{}\"\n", toml_quote(name), plain_numbers(run));
   const OptimizerRecipe::Kind kind = run.recipe.settings(0).optimizer.kind;
   if (kind != OptimizerRecipe::Kind::adamw)
     text += fmt::format("optimizer.kind = \"{}\"\n", kOptimizerKinds.name_of(kind));
@@ -137,6 +135,11 @@ std::string recipe_text(const LearnedRun& run, const std::string& name,
         "\n[[override]]\nlayers = {}\nweights.storage = {}\nweights.master = \"fp32\"\n",
         print_value(patterns_of(names, run.model.layers)), storage);
   return text;
+}
+
+std::string plain_numbers(const LearnedRun& run) {
+  const auto last = static_cast<int>(run.recipe.phase_starts().size()) - 1;
+  return run.recipe.compute(last) == Compute::bf16 ? "bf16" : "fp32";
 }
 
 std::string plain_recipe_text(const LearnedRun& run) { return recipe_head(run, "uncast"); }

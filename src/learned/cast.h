@@ -38,7 +38,9 @@ struct UniformCast {
 /// there is no noise. TOML that inherits from "bf16" or "fp32".
 [[nodiscard]] std::string recipe_text(const LearnedRun& run, const std::string& name,
                                       const std::vector<Operand>& casts);
-/// The same that stores every weight in FP32.
+/// The recipe that it inherits from: in whose numbers the run's last phase computes.
+[[nodiscard]] std::string plain_numbers(const LearnedRun& run);
+/// recipe_text() that stores every weight in FP32.
 [[nodiscard]] std::string plain_recipe_text(const LearnedRun& run);
 
 /// The layer's weight with each block rounded to nearest in its own format: formats of fewer than

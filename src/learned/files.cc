@@ -49,6 +49,7 @@ Json learned_json(const LearnedReport& report) {
   for (const LearnedLoss& loss : report.losses)
     losses.push_back({{"run", loss.run},
                       {"cast", loss.cast},
+                      {"numbers", loss.numbers},
                       {"bytes_per_parameter", report.bytes_per_parameter(loss)},
                       {"bytes_per_parameter_of_model", report.bytes_per_parameter_of_model(loss)},
                       {"loss", loss.evaluation.loss},

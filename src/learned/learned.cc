@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "learned/files.h"
+#include "model/weights.h"
 #include "run/backends.h"
 #include "run/transfer.h"
 #include "train/bit_widths.h"
@@ -152,7 +153,9 @@ class LearnedStudy {
   void add_rival(const LearnedRun& rival, const Recipe& layered, double layer_bytes,
                  double block_bytes) {
     const Recipe plain = parsed(plain_recipe_text(run_));
+    const auto last = static_cast<int>(rival.recipe.phase_starts().size()) - 1;
     add_of(rival.folder, "uncast", uncast_bytes(), rival.recipe, rival.weights, rival.noise);
+    report_.losses.back().numbers = ng::text_of(rival.recipe, phase_of(rival.recipe, last));
     add_of(rival.folder, "by layer", layer_bytes, layered, rival.weights);
     add_of(rival.folder, "by block", block_bytes, plain, by_block(rival.weights));
   }
@@ -179,6 +182,7 @@ class LearnedStudy {
               HostWeights* stored = nullptr) {
     report_.losses.push_back({.run = run,
                               .cast = cast,
+                              .numbers = plain_numbers(run_),
                               .bytes = bytes,
                               .evaluation = evaluations_.loss_of(fmt::format("{} {}", run, cast),
                                                                  recipe, weights, noise, stored)});
@@ -195,6 +199,7 @@ LearnedReport first_report(const LearnedRun& run, const LearnedSettings& setting
                        .step = run.step,
                        .recipe = run.recipe.name(),
                        .phase = measured_phase(run.recipe, {}),
+                       .matches = run.recipe.matches(layers_of(run.model)),
                        .data = data,
                        .layers = {},
                        .losses = {}};

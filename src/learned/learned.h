@@ -48,9 +48,10 @@ struct LearnedRow {
 
 /// A model under one cast.
 struct LearnedLoss {
-  std::string run;   ///< its folder
-  std::string cast;  ///< "uncast", "by layer", "by block", "mxfp6_e3m2 throughout"
-  double bytes = 0;  ///< of all weights with noise
+  std::string run;      ///< its folder
+  std::string cast;     ///< "uncast", "by layer", "by block", "mxfp6_e3m2 throughout"
+  std::string numbers;  ///< the recipe, and its phase, in whose products it was evaluated
+  double bytes = 0;     ///< of all weights with noise
   Evaluation evaluation;
 };
 
@@ -59,7 +60,8 @@ struct LearnedReport {
   int64_t step = 0;
   std::string recipe;   ///< the run's
   MeasuredPhase phase;  ///< of it, in whose numbers uncast weights are evaluated: the last
-  std::string data;     ///< what was evaluated on
+  std::vector<RecipeMatch> matches;  ///< the layers that its tables mean
+  std::string data;                  ///< what was evaluated on
   std::vector<LearnedRow> layers;
   int64_t parameters = 0;           ///< of the model
   int64_t noised = 0;               ///< of those, with noise

@@ -25,6 +25,8 @@ TEST_F(Learned, WritesWhatEvalAndTrainTake) {
   EXPECT_EQ(losses[1]["cast"], "by layer");
   EXPECT_EQ(losses[2]["cast"], "by block");
   EXPECT_EQ(losses[losses.size() - 1]["run"], "b");
+  EXPECT_EQ(losses[losses.size() - 3]["numbers"], "bf16") << "the rival's own recipe";
+  EXPECT_EQ(losses[0]["numbers"], losses[1]["numbers"]);
   EXPECT_EQ(Json::parse(text_of(path("r/learned/learned.json"))), json);
   const Json evaluated =
       Json::parse(run_well({"eval", "r/learned/model", "--recipe", "r/learned/recipe.toml",
@@ -34,6 +36,8 @@ TEST_F(Learned, WritesWhatEvalAndTrainTake) {
   const std::string text = run_well({"learned", "r", "--step", "8", "--out", "d"});
   EXPECT_NE(text.find("step 8 of r, recipe gaussws-all"), std::string::npos) << text;
   EXPECT_NE(text.find("blocks.1.mlp.down"), std::string::npos) << text;
+  EXPECT_NE(text.find("products in"), std::string::npos) << text;
+  EXPECT_NE(text.find(") means: 14 layers, blocks.0.attn.q"), std::string::npos) << text;
   EXPECT_NE(text.find("d/recipe.toml\nd/model\nd/learned.json\n"), std::string::npos) << text;
 }
 

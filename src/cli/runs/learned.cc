@@ -10,6 +10,7 @@
 #include "cli/interrupt.h"
 #include "cli/progress_line.h"
 #include "cli/shared_flags.h"
+#include "report/recipe_text.h"
 
 namespace ng::cli {
 namespace {
@@ -42,11 +43,13 @@ std::string layers_text(const LearnedReport& report) {
 }
 
 std::string losses_text(const LearnedReport& report) {
-  Table table({"weights of", "cast", "B/parameter", "of the model", "loss", "to the first"}, 2);
+  Table table(
+      {"weights of", "cast", "products in", "B/parameter", "of the model", "loss", "to the first"},
+      3);
   const double first = report.losses.front().evaluation.loss;
   for (const LearnedLoss& loss : report.losses) {
     const bool is_first = &loss == &report.losses.front();
-    table.row({on_one_line(loss.run), loss.cast,
+    table.row({on_one_line(loss.run), loss.cast, on_one_line(loss.numbers),
                fmt::format("{:.3f}", report.bytes_per_parameter(loss)),
                fmt::format("{:.3f}", report.bytes_per_parameter_of_model(loss)),
                fmt::format("{:.6f}", loss.evaluation.loss),
@@ -57,12 +60,13 @@ std::string losses_text(const LearnedReport& report) {
 
 std::string text_of(const LearnedReport& report) {
   return fmt::format(
-      "step {} of {}, recipe {}{}\n\n{}\n{}"
+      "step {} of {}, recipe {}{}\n{}\n{}\n{}"
       "{} of {} parameters have noise; on {} tokens of {}\n\n"
       "{out}/recipe.toml\n{out}/model\n{out}/learned.json\n",
       report.step, on_one_line(report.settings.run), report.recipe,
-      report.phase.count > 1 ? ", " + report.phase.text() : "", layers_text(report),
-      losses_text(report), count_text(report.noised), count_text(report.parameters),
+      report.phase.count > 1 ? ", " + report.phase.text() : "",
+      report::matches_text(report.matches), layers_text(report), losses_text(report),
+      count_text(report.noised), count_text(report.parameters),
       count_text(report.losses.front().evaluation.tokens), on_one_line(report.data),
       fmt::arg("out", on_one_line(report.settings.out)));
 }
@@ -107,8 +111,9 @@ it by --recipe) and trains them with FP32 masters; model/, the weights cast, as 
 them exactly; learned.json. With --per block the model has each block of 32 x 32 rounded in its own
 format with one power of two as scale; no recipe can say that, so bytes are those that such a layout
 would take: elements, a byte for the scale and one for the format of each block.
-Losses: the weights uncast, cast both ways, and in one format of at most the same bytes throughout;
-of other runs as they were trained and cast both ways to this run's formats, to nearest.
+Losses, each with the numbers of its products: the weights uncast, cast both ways, and in one format
+of at most the same bytes throughout; of other runs as they were trained and cast both ways to this
+run's formats, to nearest.
 Bytes per parameter are those of layers with noise; "of the model" has all else in FP32.)";
 
 void declare_learned(Flags flags, LearnedArgs& args) {
