@@ -165,6 +165,9 @@ TEST_F(Matmul, OfALayerNamesFiguresThatAreNoNumbers) {
   for (const Json& tensor : all.at("tensors")) sqnr[tensor.at("name")] = tensor.at("sqnr_db");
   EXPECT_EQ(sqnr, (std::map<std::string, Json>{
                       {"output", "nan"}, {"fprop.input", "nan"}, {"fprop.weight", "inf"}}));
+  const std::string text = run_well({"linear", "l", "o", "--recipe", "bf16"});
+  EXPECT_NE(text.find(" exact "), std::string::npos) << text;
+  EXPECT_NE(text.find(" NaN "), std::string::npos) << text;
 }
 
 }  // namespace

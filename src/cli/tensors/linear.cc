@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/tensors/file_flags.h"
+#include "cli/tensors/tensor_text.h"
 #include "recipe/phase_choice.h"
 
 namespace ng::cli {
@@ -41,8 +42,8 @@ std::string text_of(const LinearFileReport& r, const std::string& numbers) {
     const auto share = [&](double part) {
       return is_operand ? fmt::format("{:.3f} %", 100 * part) : std::string();
     };
-    table.row({f.name, f.numbers, fmt::format("({}, {})", f.rows, f.cols),
-               fmt::format("{:.2f}", f.sqnr_db), share(f.saturated), share(f.flushed)});
+    table.row({f.name, f.numbers, fmt::format("({}, {})", f.rows, f.cols), decibel_text(f.sqnr_db),
+               share(f.saturated), share(f.flushed)});
   }
   return fmt::format("{} in {}: {} tokens, {} inputs, {} outputs\n{}", r.layer, numbers, r.tokens,
                      r.inputs, r.outputs, table.text());

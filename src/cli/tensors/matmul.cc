@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/progress_line.h"
 #include "cli/shared_flags.h"
+#include "cli/tensors/tensor_text.h"
 #include "format/hadamard.h"
 #include "io/named_tensors.h"
 #include "io/tensor_files.h"
@@ -118,8 +119,7 @@ void print_text(const ProductJob& job, const MeasuredProduct& product) {
   Table table({"error of", "relative", "SQNR dB", "max abs", "against"}, 1);
   const auto row = [&](const char* name, const ErrorMetrics& errors, const char* against) {
     table.row({name, fmt::format("{:.3g}", std::sqrt(errors.relative_mse)),
-               fmt::format("{:.2f}", errors.sqnr_db), fmt::format("{:.3g}", max_abs_of(errors)),
-               against});
+               decibel_text(errors.sqnr_db), fmt::format("{:.3g}", max_abs_of(errors)), against});
   };
   row("quantization", product.quantization, "FP64 product of A and B");
   row("accumulation", product.accumulation, "FP64 product of the rounded A and B");
