@@ -82,6 +82,15 @@ std::optional<int32_t> token_of(const JsonObject& settings, const char* key,
   return id >= 0 ? std::optional(id) : std::nullopt;
 }
 
+/// Of a token that texts begin or end with, so that it must be one where it is named.
+std::optional<int32_t> known_token_of(const JsonObject& settings, const char* key,
+                                      const IdOfToken& id_of) {
+  const std::optional<int32_t> id = token_of(settings, key, id_of);
+  if (!id && !token_in_settings(settings, key).empty())
+    settings.refuse(key, brief(settings.at(key)), "a token of the tokenizer.json beside it");
+  return id;
+}
+
 /// By the added tokens, then by the model's vocabulary, in either of its forms.
 int32_t id_in_file(const JsonObject& tokenizer, const std::string& content) {
   if (tokenizer.has("added_tokens"))
@@ -116,11 +125,11 @@ std::string token_in_settings(const JsonObject& settings, const std::string& key
 SpecialIds special_ids(const JsonObject& tokenizer, const JsonObject& settings,
                        const IdOfToken& id_of) {
   SpecialIds ids;
-  ids.end = token_of(settings, "eos_token", id_of);
+  ids.bos = known_token_of(settings, "bos_token", id_of);
+  ids.end = known_token_of(settings, "eos_token", id_of);
   const bool is_named = !token_in_settings(settings, "eos_token").empty();
   if (const int32_t usual = is_named ? -1 : id_of(std::string(kUsualEnd)); usual >= 0)
     ids.end = usual;
-  ids.bos = token_of(settings, "bos_token", id_of);
   ids.pad = token_of(settings, "pad_token", id_of);
   add_post_processor(tokenizer, id_of, &ids);
   obey(settings, "add_bos_token", ids.bos, &ids.before);

@@ -27,8 +27,8 @@ using IdOfToken = std::function<int32_t(const std::string& content)>;
 
 /// Of a tokenizer.json and its tokenizer_settings(). The end is kUsualEnd where they name none; the
 /// beginning is what alone stands before texts where they name none. `add_bos_token`, where it is
-/// said, comes before the post-processor, as in llama.cpp's converter. Tokens that the vocabulary
-/// lacks are none; throws Error for those of the post-processor.
+/// said, comes before the post-processor, as in llama.cpp's converter. A pad_token that the
+/// vocabulary lacks is none; throws Error for others, and for those of the post-processor.
 [[nodiscard]] SpecialIds special_ids(const JsonObject& tokenizer, const JsonObject& settings,
                                      const IdOfToken& id_of);
 

@@ -127,11 +127,6 @@ void SubwordTokenizer::read_settings(const JsonObject& file) {
   const JsonObject settings(json, files_.config_place);
   special_ = special_ids(file, settings,
                          [&](const std::string& content) { return vocabulary_.id_of(content); });
-  for (const char* key : {"bos_token", "eos_token"}) {
-    const std::string content = token_in_settings(settings, key);
-    if (!content.empty() && vocabulary_.id_of(content) < 0)
-      settings.refuse(key, brief(settings.at(key)), "a token of the tokenizer.json beside it");
-  }
   if (special_.bos && *special_.bos < std::ssize(vocabulary_.names))
     bos_ = vocabulary_.names[static_cast<size_t>(*special_.bos)];
   chat_template_ = default_template(chat_templates_in(settings));

@@ -1,11 +1,13 @@
 // Chat templates and special tokens wherever a folder has them.
 #include "tokenizer/tokenizer_folder.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "support/scratch_folder.h"
 #include "tokenizer/special_ids.h"
 
 namespace ng {
@@ -169,7 +171,11 @@ TEST(SpecialIds, PostProcessorsPutTokensAroundATextUnlessToldNot) {
   EXPECT_TRUE(without.after.empty());
   const char* const none = R"({"type": "ByteLevel"})";
   EXPECT_EQ(ids_of(none, R"({"bos_token": "c", "add_bos_token": true})").before, Ids{2});
-  EXPECT_TRUE(ids_of(none, R"({"bos_token": "none", "add_bos_token": true})").before.empty());
+  EXPECT_FALSE(ids_of(none, R"({"pad_token": "none"})").pad);
+  for (const char* key : {"bos_token", "eos_token"})
+    EXPECT_EQ(
+        error_of([&] { (void)ids_of(none, fmt::format(R"({{"{}": "none"}})", key).c_str()); }),
+        fmt::format("c.json: {}: \"none\": a token of the tokenizer.json beside it", key));
   EXPECT_TRUE(ids_of(none, R"({"bos_token": "c"})").before.empty());
   const char* const sequence = R"({"type": "Sequence", "processors": [{"type": "ByteLevel"},
     {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "d", "type_id": 0}},
