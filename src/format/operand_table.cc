@@ -68,10 +68,10 @@ struct Rows {
 };
 
 /// What examples stand beside.
-constexpr const char* kFp8 = "format = \"fp8_e4m3\"";
-constexpr const char* kMxfp4 = "format = \"mxfp4\"";
-constexpr const char* kNvfp4 = "format = \"nvfp4\"";
-constexpr const char* kDelayed = "format = \"fp8_e4m3\", scaling = \"delayed\"";
+constexpr const char* kInFp8 = "format = \"fp8_e4m3\"";
+constexpr const char* kInMxfp4 = "format = \"mxfp4\"";
+constexpr const char* kInNvfp4 = "format = \"nvfp4\"";
+constexpr const char* kInDelayedFp8 = "format = \"fp8_e4m3\", scaling = \"delayed\"";
 
 void add_element(Rows& rows) {
   rows.keys.push_back(
@@ -88,7 +88,7 @@ void add_element(Rows& rows) {
        .doc = "format of one value",
        .equation = "value = element · scale of its block · scale of the tensor",
        .example = "\"e3m3\"",
-       .beside = kFp8},
+       .beside = kInFp8},
       &Operand::element, [](const TomlItem& item) { return &read_element(item); },
       [](const ElementFormat* element) { return toml_quote(element->short_name); },
       {.field = "element"});
@@ -101,7 +101,7 @@ void add_scale(Rows& rows) {
             .type = "string or list",
             .equation = "the scale follows from amax = max |x| of the block",
             .example = "[1, 32]",
-            .beside = kFp8},
+            .beside = kInFp8},
            &Operand::block, read_block, print_block,
            {.kind = Kind::block,
             .part = Part::scale,
@@ -113,7 +113,7 @@ void add_scale(Rows& rows) {
       "scale", &Operand::scale, named<ScaleKind>(kKinds), "what a block's scale is written in",
       {.part = Part::scale, .field = "scale", .flag = {5, "none, fp32, pow2, e8m0 or e4m3"}});
   rows.equation("value = element · scale; pow2 and e8m0: scale = 2^e; e4m3: a number of E4M3");
-  rows.beside(kMxfp4);
+  rows.beside(kInMxfp4);
   // The rule belongs to the scale: a new scale starts with its own default.
   rows.keys.back().read = [read = rows.keys.back().read](Operand& o, const TomlItem& item) {
     read(o, item);
@@ -125,7 +125,7 @@ void add_scale(Rows& rows) {
                .field = "tensor_scale",
                .flag = {6, "second level: none, fp32 or pow2"}});
   rows.equation("tensor scale = amax of the tensor / (scale_max · fit)");
-  rows.beside(kNvfp4);
+  rows.beside(kInNvfp4);
 }
 
 void add_delayed(Rows& rows) {
@@ -135,20 +135,20 @@ void add_delayed(Rows& rows) {
                        {{{"current", Scaling::current}, {"delayed", Scaling::delayed}}},
                        "scale from this tensor, or from the history of earlier steps",
                        {.part = Part::scale, .is_told_by_value = true});
-  rows.beside(kFp8);
+  rows.beside(kInFp8);
   rows.equation("current: scale = amax now / fit; delayed: amax of earlier steps · 2^margin / fit");
   rows.integer("amax_history", &Operand::amax_history, {1, 65536},
                "steps that delayed scaling looks back", {.part = Part::scale, .need = delayed});
-  rows.beside(kDelayed);
+  rows.beside(kInDelayedFp8);
   rows.choice<AmaxCompute>("amax_compute", &Operand::amax_compute,
                            {{{"max", AmaxCompute::max}, {"most_recent", AmaxCompute::most_recent}}},
                            "which amax of the history delayed scaling uses",
                            {.part = Part::scale, .need = delayed});
-  rows.beside(kDelayed);
+  rows.beside(kInDelayedFp8);
   rows.integer("margin", &Operand::margin, {0, 32},
                "binades that delayed scaling leaves free at the top",
                {.part = Part::scale, .need = delayed});
-  rows.beside(kDelayed);
+  rows.beside(kInDelayedFp8);
   rows.equation("scale = 2^margin · amax of the history / fit");
 }
 
@@ -162,7 +162,7 @@ void add_rule(Rows& rows) {
       "scale = 2^e; floor: e = ⌊log2 amax⌋ - emax; rceil: least e with amax <= max · 2^e; ceil: "
       "e = ⌈log2 amax⌉ - emax; even: floor of amax rounded to the element's mantissa; mse: floor's "
       "e or e + 1, by the less squared error");
-  rows.beside(kNvfp4);
+  rows.beside(kInNvfp4);
 }
 
 void add_fits(Rows& rows) {
@@ -173,7 +173,7 @@ void add_fits(Rows& rows) {
             .type = "number or list",
             .equation = "scale = amax of the block / fit",
             .example = "[6, 4]",
-            .beside = kNvfp4},
+            .beside = kInNvfp4},
            &Operand::fit, read_fits, print_fits,
            {.kind = Kind::numbers,
             .part = Part::scale,
@@ -198,7 +198,7 @@ void add_fits(Rows& rows) {
                         [](const Operand& o) { return o.tensor_scale != ScaleKind::none; }}});
   rows.equation("tensor scale = amax of the tensor / (scale_max · fit)");
   rows.keys.back().example = "448";
-  rows.beside(kNvfp4);
+  rows.beside(kInNvfp4);
 }
 
 void add_rounding(Rows& rows) {
@@ -209,7 +209,7 @@ void add_rounding(Rows& rows) {
                          .field = "rounding",
                          .flag = {1, "nearest or stochastic", true},
                          .is_told_by_value = true});
-  rows.beside(kMxfp4);
+  rows.beside(kInMxfp4);
   rows.equation("x = (n + f) · ulp; nearest: n + 1 where f > 1/2; stochastic: with probability f");
   rows.own({.path = "sr_bits",
             .expected = "16, 8 or 32",
