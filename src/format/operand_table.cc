@@ -97,7 +97,8 @@ void add_element(Rows& rows) {
 void add_scale(Rows& rows) {
   rows.own({.path = "block",
             .expected = std::string(kBlockExpected),
-            .doc = "values that share a scale; c runs along the reduction dimension",
+            .doc = "values that share a scale: all, a row, or r rows of c values each, c along the "
+                   "dimension that a GEMM sums over",
             .type = "string or list",
             .equation = "the scale follows from amax = max |x| of the block",
             .example = "[1, 32]",
@@ -168,8 +169,8 @@ void add_rule(Rows& rows) {
 void add_fits(Rows& rows) {
   rows.own({.path = "fit",
             .expected = std::string(kFitsExpected),
-            .doc = "element value that a block's largest magnitude is scaled to, without it the "
-                   "largest element; of a list each block takes the best",
+            .doc = "the number of the element's format that the largest magnitude of a block is "
+                   "scaled to, without it the format's largest; of a list each block takes the best",
             .type = "number or list",
             .equation = "scale = amax of the block / fit",
             .example = "[6, 4]",
@@ -229,7 +230,8 @@ void add_rounding(Rows& rows) {
   rows.choice<Overflow>(
       "overflow", &Operand::overflow,
       {{{"saturate", Overflow::saturate}, {"special", Overflow::special}}},
-      "what becomes of values beyond the largest: it, or infinity or NaN",
+      "values beyond the format's largest number become that number (saturate), or infinity "
+      "or, in formats without it, NaN (special)",
       {.part = Part::rounding,
        .field = "overflow",
        .flag = {2,

@@ -24,6 +24,10 @@ constexpr std::string_view kPageFile = "report.html";
 constexpr std::string_view kCsvFile = "compare.csv";
 constexpr std::string_view kJsonFile = "compare.json";
 constexpr std::string_view kMarkdownFile = "compare.md";
+constexpr std::string_view kMemorySentence =
+    "From weights to all memory: planned bytes for each parameter of the model. Each kind has the "
+    "most of it at any time of a step; all memory is what is allocated, less than their sum, for "
+    "not all are largest at once.\n";
 constexpr std::string_view kMarkdownBegin = "# Recipes compared on ";
 
 Table table_of_cells(const CompareCells& cells) {
@@ -82,8 +86,8 @@ std::string markdown_of(const FinishedRuns& finished) {
                   plan_sentence(finished), table_of_cells(loss_cells(finished.table)).markdown());
   for (const std::string& sentence : compare_sentences(finished.table)) text += "- " + sentence + "\n";
   text += phases_of(finished, "- ") + matches_of(finished, "- ");
-  return text + "\n" + table_of_cells(cost_cells(finished.table)).markdown() +
-         "\nMemory is planned bytes for each parameter: the most of each kind, and all together.\n";
+  return fmt::format("{}\n{}\n{}", text, table_of_cells(cost_cells(finished.table)).markdown(),
+                     kMemorySentence);
 }
 
 /// Refuses a folder whose tables are of runs with other settings, but for what tables compare:
@@ -164,8 +168,8 @@ std::string text_of(const FinishedRuns& finished) {
       plan_sentence(finished) + "\n\n" + table_of_cells(loss_cells(finished.table)).text() + "\n";
   for (const std::string& sentence : compare_sentences(finished.table)) text += sentence + "\n";
   text += phases_of(finished, "") + matches_of(finished, "");
-  return text + "\n" + table_of_cells(cost_cells(finished.table)).text() +
-         "the most bytes per parameter of each kind in the columns on the right\n";
+  return fmt::format("{}\n{}{}", text, table_of_cells(cost_cells(finished.table)).text(),
+                     kMemorySentence);
 }
 
 std::string files_text(const std::string& out) {
