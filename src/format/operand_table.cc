@@ -230,8 +230,8 @@ void add_rounding(Rows& rows) {
   rows.choice<Overflow>(
       "overflow", &Operand::overflow,
       {{{"saturate", Overflow::saturate}, {"special", Overflow::special}}},
-      "values beyond the format's largest number become that number (saturate), or infinity "
-      "or, in formats without it, NaN (special)",
+      "values beyond the format's largest number become that number (saturate), or infinity, "
+      "else NaN, where the format has one (special)",
       {.part = Part::rounding,
        .field = "overflow",
        .flag = {2,
