@@ -154,7 +154,7 @@
     shown.forEach((text, i) => {
       const y = area.y + 12 + HEIGHT * (row + i);
       const written = fitting(canvas, text, room), width = canvas.measureText(written).width;
-      canvas.fillStyle = "#ffffffc0";  // curves stay behind the text
+      canvas.fillStyle = "#ffffffc0";  // grid and lines stay behind the text
       canvas.fillRect(left ? x - 5 - width : x + 3, y - 10, width + 2, HEIGHT);
       canvas.fillStyle = "#555";
       canvas.fillText(written, left ? x - 4 : x + 4, y);
@@ -168,16 +168,18 @@
     canvas.strokeStyle = "#777";
     canvas.setLineDash([5, 3]);
     canvas.font = "11px Helvetica, Arial, sans-serif";
-    let row = 0;
-    for (const mark of data.marks || []) {
-      const x = graph.toDomXCoord(mark.step);
-      if (x < area.x || x > area.x + area.w) continue;
+    const shown = (data.marks || [])
+      .map((mark) => ({x: graph.toDomXCoord(mark.step), texts: mark.lines}))
+      .filter(({x}) => x >= area.x && x <= area.x + area.w);
+    for (const {x} of shown) {
       canvas.beginPath();
       canvas.moveTo(x, area.y);
       canvas.lineTo(x, area.y + area.h);
       canvas.stroke();
-      if (wide) row = drawBeside(canvas, area, x, mark.lines, row);
     }
+    let row = 0;
+    for (const {x, texts} of wide ? shown : [])
+      row = drawBeside(canvas, area, x, texts, row);
     canvas.restore();
   }
 
