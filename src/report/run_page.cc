@@ -152,7 +152,7 @@ Page run_page(const RunFacts& facts, const History& history) {
   page.facts = facts.lines;
   if (const std::string resumed = resumed_text(history.stretches()); !resumed.empty())
     page.facts.emplace_back("resumed", resumed);
-  page.marks = marks_of(history.stretches());
+  page.marks = marks_of(history.stretches(), facts.steps);
   page.sections = {loss_section(history)};
   if (!history.preferences().empty()) page.sections.push_back(preference_section(history));
   page.sections.push_back(course_section(facts, history));

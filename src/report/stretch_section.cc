@@ -53,16 +53,17 @@ std::vector<std::string> lines_of_phase(const Json& settings, int phase) {
   return lines;
 }
 
-double number(const Json& settings, const std::string& key) {
+double setting_number(const Json& settings, const std::string& key, double otherwise) {
   const Json value = settings.is_object() ? settings.value(key, Json()) : Json();
-  return value.is_number() ? value.get<double>() : 0;
+  return value.is_number() ? value.get<double>() : otherwise;
 }
 
 // Those that begin in steps [stretch.first, end).
-void add_phases(const Stretch& stretch, int64_t end, std::vector<Mark>& marks) {
-  const auto steps = static_cast<int64_t>(number(stretch.settings, "train.steps"));
+void add_phases(const Stretch& stretch, int64_t end, int64_t of_run, std::vector<Mark>& marks) {
+  const auto steps = static_cast<int64_t>(
+      setting_number(stretch.settings, "train.steps", static_cast<double>(of_run)));
   for (int phase = 1;; ++phase) {
-    const double start = number(stretch.settings, prefix_of_phase(phase) + "start");
+    const double start = setting_number(stretch.settings, prefix_of_phase(phase) + "start", 0);
     if (start <= 0 || steps <= 0) return;
     const int64_t before = steps_before(start, steps);
     if (before >= stretch.first && before < end)
@@ -86,13 +87,14 @@ std::string resumed_text(std::span<const Stretch> stretches) {
       times, steps.size() > 1 ? "s" : "", fmt::join(steps, ", "));
 }
 
-std::vector<Mark> marks_of(std::span<const Stretch> stretches) {
+std::vector<Mark> marks_of(std::span<const Stretch> stretches, int64_t steps) {
   std::vector<Mark> marks;
   for (size_t i = 0; i < stretches.size(); ++i) {
     const Stretch& stretch = stretches[i];
     if (has_changes(stretch))
       marks.push_back({static_cast<double>(stretch.first) + 0.5, lines_of_changes(stretch)});
-    add_phases(stretch, i + 1 < stretches.size() ? stretches[i + 1].first : INT64_MAX, marks);
+    const int64_t end = i + 1 < stretches.size() ? stretches[i + 1].first : INT64_MAX;
+    add_phases(stretch, end, steps, marks);
   }
   return marks;
 }

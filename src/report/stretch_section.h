@@ -16,7 +16,8 @@ namespace ng::report {
 [[nodiscard]] std::string resumed_text(std::span<const Stretch> stretches);
 
 /// Of each stretch that begins with other settings, and of each phase that begins within one.
-[[nodiscard]] std::vector<Mark> marks_of(std::span<const Stretch> stretches);
+/// `steps` of the whole run hold where settings say epochs.
+[[nodiscard]] std::vector<Mark> marks_of(std::span<const Stretch> stretches, int64_t steps);
 
 /// A row for each setting that changed; no rows where none did.
 [[nodiscard]] Section stretch_section(std::span<const Stretch> stretches);

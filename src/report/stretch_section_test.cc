@@ -14,10 +14,10 @@ Stretch stretch(int64_t first, const char* changed) {
 TEST(StretchSection, HasNothingToSayOfOneStretchOrTheSameSettings) {
   const std::vector<Stretch> one = {stretch(0, "null")};
   EXPECT_EQ(resumed_text(one), "");
-  EXPECT_TRUE(marks_of(one).empty());
+  EXPECT_TRUE(marks_of(one, 100).empty());
   const std::vector<Stretch> same = {stretch(0, "null"), stretch(30, "{}")};
   EXPECT_EQ(resumed_text(same), "1 time, with the same settings");
-  EXPECT_TRUE(marks_of(same).empty());
+  EXPECT_TRUE(marks_of(same, 100).empty());
   EXPECT_TRUE(stretch_section(same).table.rows.empty());
 }
 
@@ -29,7 +29,7 @@ TEST(StretchSection, NamesEachKeyWithBothValues) {
   EXPECT_EQ(resumed_text(all),
             "2 times, with other settings after step 1,200 (table below): what is said here holds "
             "since then");
-  const std::vector<Mark> marks = marks_of(all);
+  const std::vector<Mark> marks = marks_of(all, 2000);
   ASSERT_EQ(marks.size(), 1u);
   EXPECT_EQ(marks[0].step, 1200.5);
   EXPECT_EQ(marks[0].lines,
@@ -54,7 +54,7 @@ TEST(StretchSection, MarksWherePhasesBeginInTheirStretch) {
                 {"recipe.phase[2].compute", "fp32"}};
   };
   const std::vector<Stretch> one = {{.first = 0, .settings = settings(0.07, 100), .changed = {}}};
-  const std::vector<Mark> marks = marks_of(one);
+  const std::vector<Mark> marks = marks_of(one, 100);
   ASSERT_EQ(marks.size(), 2u);
   EXPECT_EQ(marks[0].step, 7.5) << "the eighth step is the phase's first";
   EXPECT_EQ(marks[0].lines,
@@ -64,10 +64,12 @@ TEST(StretchSection, MarksWherePhasesBeginInTheirStretch) {
   // Resumed after step 50 with twice the steps: what would have begun at 95 does at 190.
   std::vector<Stretch> two = one;
   two.push_back({.first = 50, .settings = settings(0.07, 200), .changed = {}});
-  const std::vector<Mark> both = marks_of(two);
+  const std::vector<Mark> both = marks_of(two, 200);
   ASSERT_EQ(both.size(), 2u);
   EXPECT_EQ(both[0].step, 7.5);
   EXPECT_EQ(both[1].step, 190.5);
+  two[1].settings["train.steps"] = "2 epochs";
+  EXPECT_EQ(marks_of(two, 400)[1].step, 380.5);
 }
 
 }  // namespace
