@@ -167,19 +167,20 @@ void add_rule(Rows& rows) {
 }
 
 void add_fits(Rows& rows) {
-  rows.own({.path = "fit",
-            .expected = std::string(kFitsExpected),
-            .doc = "the number of the element's format that the largest magnitude of a block is "
-                   "scaled to, without it the format's largest; of a list each block takes the best",
-            .type = "number or list",
-            .equation = "scale = amax of the block / fit",
-            .example = "[6, 4]",
-            .beside = kInNvfp4},
-           &Operand::fit, read_fits, print_fits,
-           {.kind = Kind::numbers,
-            .part = Part::scale,
-            .field = "fit",
-            .flag = {8, "what blocks' largest values are scaled to: A, or A,B to try"}});
+  rows.own(
+      {.path = "fit",
+       .expected = std::string(kFitsExpected),
+       .doc = "the number of the element's format that the largest magnitude of a block is "
+              "scaled to, without it the format's largest; of a list each block takes the best",
+       .type = "number or list",
+       .equation = "scale = amax of the block / fit",
+       .example = "[6, 4]",
+       .beside = kInNvfp4},
+      &Operand::fit, read_fits, print_fits,
+      {.kind = Kind::numbers,
+       .part = Part::scale,
+       .field = "fit",
+       .flag = {8, "what blocks' largest values are scaled to: A, or A,B to try"}});
   rows.choice<Select>(
       "select", &Operand::select,
       {{{"mse", Select::mse}, {"mae", Select::mae}, {"max", Select::max}}},

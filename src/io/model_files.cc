@@ -30,8 +30,7 @@ std::string base_of(const ModelName& model) {
 }  // namespace
 
 void require_model(const ModelName& model) {
-  const bool is_model =
-      is_file(join_path(model.path, "config.json")) || is_peft_folder(model.path);
+  const bool is_model = is_file(join_path(model.path, "config.json")) || is_peft_folder(model.path);
   if (!is_model && !is_gguf(model.path))
     throw Error({.place = model.path,
                  .key = "",

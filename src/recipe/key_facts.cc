@@ -15,8 +15,8 @@ constexpr std::string_view kStored[] = {"weights.storage", "dpo.reference_storag
                                         "gradient.communicate"};
 /// What stored tensors have no choice of: they are scaled when they are stored, saturate, and no
 /// GEMM undoes a prescale; weights.update says how weights are rounded.
-constexpr std::string_view kOfOperandsOnly[] = {"scaling", "amax_history", "amax_compute", "margin",
-                                                "fit",     "select",       "overflow",     "prescale"};
+constexpr std::string_view kOfOperandsOnly[] = {
+    "scaling", "amax_history", "amax_compute", "margin", "fit", "select", "overflow", "prescale"};
 constexpr std::string_view kOfUpdates[] = {"rounding", "sr_bits"};
 
 bool is_of_use(std::string_view operand, std::string_view key) {
@@ -41,8 +41,7 @@ void add_key_facts(std::vector<KeyFacts>& all, const KeyFacts& facts) {
   const std::optional<Operand> operand = named_operand(facts.standard);
   for (const OperandKey& key : operand_keys()) {
     if (!is_of_use(facts.key, key.path)) continue;
-    KeyFacts below =
-        facts_of(key, facts.of, operand ? key.print(*operand) : "", facts.key + ".");
+    KeyFacts below = facts_of(key, facts.of, operand ? key.print(*operand) : "", facts.key + ".");
     below.meaning = meaning_of(key);
     all.push_back(std::move(below));
   }

@@ -127,16 +127,24 @@ std::optional<std::string> likeliest(std::string_view pattern, const ModelLayers
 struct OtherName {
   std::string_view theirs, part;
 };
-constexpr OtherName kOtherNames[] = {
-    {"q_proj", layers::kQ},           {"q_proj", layers::kQkv},
-    {"k_proj", layers::kK},           {"k_proj", layers::kQkv},
-    {"v_proj", layers::kV},           {"v_proj", layers::kQkv},
-    {"c_attn", layers::kQkv},         {"o_proj", layers::kAttnOut},
-    {"attn.c_proj", layers::kAttnOut}, {"gate_proj", layers::kGate},
-    {"up_proj", layers::kUp},         {"c_fc", layers::kUp},
-    {"down_proj", layers::kDown},     {"mlp.c_proj", layers::kDown},
-    {"lm_head", layers::kHead},       {"embed_tokens", layers::kEmbed},
-    {"wte", layers::kEmbed},          {"wpe", layers::kPos}};
+constexpr OtherName kOtherNames[] = {{"q_proj", layers::kQ},
+                                     {"q_proj", layers::kQkv},
+                                     {"k_proj", layers::kK},
+                                     {"k_proj", layers::kQkv},
+                                     {"v_proj", layers::kV},
+                                     {"v_proj", layers::kQkv},
+                                     {"c_attn", layers::kQkv},
+                                     {"o_proj", layers::kAttnOut},
+                                     {"attn.c_proj", layers::kAttnOut},
+                                     {"gate_proj", layers::kGate},
+                                     {"up_proj", layers::kUp},
+                                     {"c_fc", layers::kUp},
+                                     {"down_proj", layers::kDown},
+                                     {"mlp.c_proj", layers::kDown},
+                                     {"lm_head", layers::kHead},
+                                     {"embed_tokens", layers::kEmbed},
+                                     {"wte", layers::kEmbed},
+                                     {"wpe", layers::kPos}};
 
 /// The pattern for a layer by Hugging Face's name: "blocks.*.attn.q" for "*.self_attn.q_proj".
 std::optional<std::string> by_other_name(std::string_view pattern, const ModelLayers& model) {

@@ -45,26 +45,26 @@ const KeyRow kLayersRow = {.path = "layers",
                            .doc = "layers that an override means; without it, all but the head",
                            .type = "strings",
                            .example = "[\"blocks.*.attn.*\"]",
-.beside = kBf16Beside};
+                           .beside = kBf16Beside};
 const KeyRow kBlocksRow = {.path = "blocks",
                            .expected = std::string(kSliceExpected),
                            .doc = "blocks that an override means",
                            .example = "\"-8:\"",
-.beside = kBf16Beside};
+                           .beside = kBf16Beside};
 const KeyRow kOptionalRow = {
     .path = "optional",
     .expected = "true or false",
     .doc = "whether an override may mean no layer of a model, which is an error else",
     .type = "boolean",
     .example = "true",
-.beside = kBf16Beside};
+    .beside = kBf16Beside};
 const KeyRow kStartRow = {.path = "start",
                           .expected = "a number above 0 and below 1",
                           .doc = "share of training before it",
                           .type = "number",
                           .equation = "the phase holds from step = start · train.steps on",
                           .example = "0.8",
-.beside = kBf16Beside};
+                          .beside = kBf16Beside};
 
 /// Of a recipe; of a table of `override`; of one of `phase`: each beside settings_keys().
 const std::vector<const KeyRow*> kRecipeRows = {&kNameRow, &kInheritRow, &kOverrideRow, &kPhaseRow};

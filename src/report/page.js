@@ -137,8 +137,9 @@
   function fitting(canvas, text, width) {
     if (canvas.measureText(text).width <= width) return text;
     let length = text.length;
-    while (length > 0 && canvas.measureText(text.slice(0, length) + "\u2026").width > width) --length;
-    return text.slice(0, length) + "\u2026";
+    const cut = () => text.slice(0, length) + "\u2026";
+    while (length > 0 && canvas.measureText(cut()).width > width) --length;
+    return cut();
   }
 
   // Lines of text beside x, on the side with more room, from a row of the chart on; returns the

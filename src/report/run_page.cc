@@ -57,12 +57,11 @@ Section loss_section(const History& history) {
 
 Section course_section(const RunFacts& facts, const History& history) {
   const int ranks = facts.traffic.ranks;
-  Section section{
-      .heading = "Learning rate, gradient norm, speed",
-      .note = fmt::format("Speed is that of {}{}, as it was at that moment, with whatever else ran "
-                          "there: it says nothing of a recipe.",
-                          ranks > 1 ? fmt::format("{} ranks, each on ", ranks) : "",
-                          facts.machine)};
+  Section section{.heading = "Learning rate, gradient norm, speed",
+                  .note = fmt::format(
+                      "Speed is that of {}{}, as it was at that moment, with whatever else ran "
+                      "there: it says nothing of a recipe.",
+                      ranks > 1 ? fmt::format("{} ranks, each on ", ranks) : "", facts.machine)};
   const auto add = [&](LineChart chart, const Series& series) {
     chart.lines = {line_of(chart.title, 0, series)};
     section.charts.push_back(std::move(chart));

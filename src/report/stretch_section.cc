@@ -46,8 +46,7 @@ std::vector<std::string> lines_of_phase(const Json& settings, int phase) {
   std::vector<std::string> lines;
   for (const auto& [key, value] : settings.items()) {
     if (!key.starts_with(prefix) || key == prefix + "start") continue;
-    lines.push_back(
-        fmt::format("{}{} = {}", begin, key.substr(prefix.size()), value_text(value)));
+    lines.push_back(fmt::format("{}{} = {}", begin, key.substr(prefix.size()), value_text(value)));
     begin.clear();
   }
   return lines;
@@ -67,8 +66,7 @@ void add_phases(const Stretch& stretch, int64_t end, int64_t of_run, std::vector
     if (start <= 0 || steps <= 0) return;
     const int64_t before = steps_before(start, steps);
     if (before >= stretch.first && before < end)
-      marks.push_back(
-          {static_cast<double>(before) + 0.5, lines_of_phase(stretch.settings, phase)});
+      marks.push_back({static_cast<double>(before) + 0.5, lines_of_phase(stretch.settings, phase)});
   }
 }
 
@@ -100,12 +98,11 @@ std::vector<Mark> marks_of(std::span<const Stretch> stretches, int64_t steps) {
 }
 
 Section stretch_section(std::span<const Stretch> stretches) {
-  Section section{
-      .heading = "Settings that changed",
-      .note = kStretchNote,
-      .table = {.heading = {"after step", "setting", "until there", "since"},
-                .rows = {},
-                .is_of_words = true}};
+  Section section{.heading = "Settings that changed",
+                  .note = kStretchNote,
+                  .table = {.heading = {"after step", "setting", "until there", "since"},
+                            .rows = {},
+                            .is_of_words = true}};
   for (const Stretch& stretch : stretches) {
     if (!has_changes(stretch)) continue;
     for (const auto& [key, sides] : stretch.changed.items())

@@ -32,10 +32,9 @@ TEST(StretchSection, NamesEachKeyWithBothValues) {
   const std::vector<Mark> marks = marks_of(all, 2000);
   ASSERT_EQ(marks.size(), 1u);
   EXPECT_EQ(marks[0].step, 1200.5);
-  EXPECT_EQ(marks[0].lines,
-            (std::vector<std::string>{"recipe.override[1].layers: none → [\"*\"]",
-                                      "recipe.override[2]: {a = \"b\"} → bf16",
-                                      "train.clip: 1 → 2"}));
+  EXPECT_EQ(marks[0].lines, (std::vector<std::string>{"recipe.override[1].layers: none → [\"*\"]",
+                                                      "recipe.override[2]: {a = \"b\"} → bf16",
+                                                      "train.clip: 1 → 2"}));
   const Table table = stretch_section(all).table;
   ASSERT_EQ(table.rows.size(), 3u);
   EXPECT_EQ(table.rows[0][2].text, "none");

@@ -18,8 +18,9 @@ std::string phases_text(const std::vector<PhaseOfRecipe>& phases, const std::str
       parts.push_back(fmt::format("{} at step {} in {}", of.recipe, of.step, of.phase.text()));
   if (parts.empty()) return "";
   return fmt::format("Recipes with phases are measured {}: {}.",
-                     chosen.empty() ? "in the phase that training has at the step, since no --phase was given"
-                                    : "where --phase " + chosen + " says",
+                     chosen.empty()
+                         ? "in the phase that training has at the step, since no --phase was given"
+                         : "where --phase " + chosen + " says",
                      fmt::join(parts, "; "));
 }
 

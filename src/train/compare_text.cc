@@ -80,7 +80,8 @@ std::string scatter_text(const CompareTable& table, const CompareBlock& block,
                          const PairedScatter& scatter) {
   if (scatter.is_pooled)
     return fmt::format(
-        "how far a difference scatters from seed to seed, {:.4f} nats (a standard deviation, of all "
+        "how far a difference scatters from seed to seed, {:.4f} nats (a standard deviation, of "
+        "all "
         "recipes together, with {} degrees of freedom)",
         scatter.sd, scatter.degrees);
   if (scatter.unlike < 0) return "";

@@ -84,7 +84,8 @@ std::string markdown_of(const FinishedRuns& finished) {
       fmt::format("{}{}\n\n{}\n\n{}\n", kMarkdownBegin,
                   on_one_line(std::filesystem::path(place).stem().string()),
                   plan_sentence(finished), table_of_cells(loss_cells(finished.table)).markdown());
-  for (const std::string& sentence : compare_sentences(finished.table)) text += "- " + sentence + "\n";
+  for (const std::string& sentence : compare_sentences(finished.table))
+    text += "- " + sentence + "\n";
   text += phases_of(finished, "- ") + matches_of(finished, "- ");
   return fmt::format("{}\n{}\n{}", text, table_of_cells(cost_cells(finished.table)).markdown(),
                      kMemorySentence);
@@ -115,8 +116,8 @@ void require_same_settings(const std::vector<CompareRun>& runs, const std::strin
     settings[key] = value.is_string() ? value.get<std::string>() : value.dump();
   for (const auto& [key, old, now] : differing_settings(settings, runs.front().config))
     if (key != "seed" && !grid.contains(key))
-      refuse(key, fmt::format("its tables are of runs with {}, these have {}",
-                              json_text(Json(old)), on_one_line(now)));
+      refuse(key, fmt::format("its tables are of runs with {}, these have {}", json_text(Json(old)),
+                              on_one_line(now)));
 }
 
 }  // namespace
