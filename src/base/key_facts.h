@@ -20,25 +20,27 @@ struct KeyFacts {
   std::string equation;  ///< empty: none
   std::string since;
   std::string example;  ///< a value as TOML
-  std::string line;     ///< TOML that says it, and nothing beside it is needed
+  std::string line;     ///< TOML that says it and loads by itself; of some several lines
 };
 
 /// `train.lr = 0.001`; with keys beside it `weights = {storage = "bf16", update = "kahan"}`, in a
 /// list of tables `phase = [{linear = "bf16", start = 0.8}]`.
-[[nodiscard]] inline std::string example_line(const std::string& key, const std::string& beside,
+[[nodiscard]] inline std::string example_line(const KeyRow& row, const std::string& key,
                                               const std::string& example, bool is_in_list) {
   const std::string said = " = " + example;
-  if (beside.empty() && !is_in_list) return key + said;
+  if (row.beside.empty() && !is_in_list) return row.before + key + said;
   const size_t dot = key.rfind('.');
-  const std::string table = beside + (beside.empty() ? "" : ", ") + key.substr(dot + 1) + said;
-  return key.substr(0, dot) + (is_in_list ? " = [{" + table + "}]" : " = {" + table + "}");
+  const std::string comma = row.beside.empty() ? "" : ", ";
+  const std::string table = "{" + row.beside + comma + key.substr(dot + 1) + said + "}";
+  return row.before + key.substr(0, dot) + " = " + (is_in_list ? "[" + table + "]" : table);
 }
 
 /// Of a row whose path ends a key; `above` is what stands before it.
 [[nodiscard]] inline KeyFacts facts_of(const KeyRow& row, std::string of, std::string standard,
                                        const std::string& above = "", bool is_in_list = false) {
+  const std::string key = above + row.path;
   const std::string example = row.example.empty() ? standard : row.example;
-  return {.key = above + row.path,
+  return {.key = key,
           .of = std::move(of),
           .type = std::string(row.type),
           .values = row.expected,
@@ -47,7 +49,7 @@ struct KeyFacts {
           .equation = row.equation,
           .since = std::string(row.since),
           .example = example,
-          .line = example_line(above + row.path, row.beside, example, is_in_list)};
+          .line = example_line(row, key, example, is_in_list)};
 }
 
 }  // namespace ng

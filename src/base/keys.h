@@ -30,6 +30,7 @@ struct KeyRow {
   std::string example = {};          ///< a value as TOML; empty: the default
   std::string_view since = "0.1.0";  ///< the first version that knows it
   std::string beside = {};  ///< keys of the same table without which the example is refused
+  std::string before = {};  ///< lines for other tables without which it is
 };
 
 /// Of a key whose value is a format's name or a table of operand keys.

@@ -66,7 +66,9 @@ Json json_of(const std::vector<KeyFacts>& all) {
 
 std::string text_of(const KeyFacts& facts, const Json& row) {
   std::string text = facts.key + "\n";
-  const auto line = [&](std::string_view what, const std::string& value) {
+  const auto line = [&](std::string_view what, std::string value) {
+    for (size_t end = value.find('\n'); end != value.npos; end = value.find('\n', end + 1))
+      value.insert(end + 1, 12, ' ');
     if (!value.empty()) text += fmt::format("  {:<9} {}\n", what, value);
   };
   line("of", facts.of == "recipe"

@@ -43,6 +43,7 @@ void add_key_facts(std::vector<KeyFacts>& all, const KeyFacts& facts) {
     if (!is_of_use(facts.key, key.path)) continue;
     KeyFacts below = facts_of(key, facts.of, operand ? key.print(*operand) : "", facts.key + ".");
     below.meaning = meaning_of(key);
+    below.line.insert(0, facts.line, 0, facts.line.find('\n') + 1);  // what the operand's needs
     all.push_back(std::move(below));
   }
 }
