@@ -68,6 +68,7 @@ struct Rows {
 };
 
 /// What examples stand beside.
+constexpr const char* kInBf16 = "format = \"bf16\"";
 constexpr const char* kInFp8 = "format = \"fp8_e4m3\"";
 constexpr const char* kInMxfp4 = "format = \"mxfp4\"";
 constexpr const char* kInNvfp4 = "format = \"nvfp4\"";
@@ -238,6 +239,8 @@ void add_rounding(Rows& rows) {
        .flag = {2,
                 "saturate, or special: infinities and NaN (special only for bf16, else saturate)",
                 true}});
+  rows.keys.back().example = "\"saturate\"";
+  rows.beside(kInBf16);
   rows.number("prescale", &Operand::prescale, {0x1p-16, 0x1p16},
               "multiplies each value after its scale was chosen; undone at the end of the GEMM",
               {.part = Part::rounding, .field = "prescale"});
