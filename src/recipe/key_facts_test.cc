@@ -30,7 +30,8 @@ TEST(KeyFacts, AreOfEveryKeyThatAnOperandCanSay) {
   for (const auto& row : settings_keys())
     for (const OperandKey& key : operand_keys()) {
       if (row.type != kOperandType || known.contains(row.path + "." + key.path)) continue;
-      const KeyFacts facts = facts_of(key, "recipe", "", row.path + ".");
+      const KeyFacts facts =
+          facts_of(key, "recipe", key.print(operand_of("fp8_e4m3")), row.path + ".");
       EXPECT_THROW((void)Recipe::parse(facts.line, "example.toml"), Error) << facts.line;
       ++left_out;
     }
@@ -44,7 +45,7 @@ TEST(KeyFacts, SayWhatAnOperandsKeyNeedsAndStartsWith) {
   };
   EXPECT_EQ(of("linear.dgrad.grad.block").standard, "\"tensor\"");
   EXPECT_EQ(of("communication.weights.element").standard, "\"bf16\"");
-  EXPECT_NE(of("weights.storage.sr_bits").meaning.find("only with rounding = \"stochastic\""),
+  EXPECT_NE(of("optimizer.moment1.sr_bits").meaning.find("only with rounding = \"stochastic\""),
             std::string::npos);
   EXPECT_EQ(of("linear.wgrad.hadamard").type, "integer");
 }
