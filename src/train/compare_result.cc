@@ -46,11 +46,11 @@ void write_result(const CompareRun& run, const Json& result) {
 // A key that the folder's run.toml lacks has its default there.
 std::vector<std::string> differences_to_folder(const CompareRun& run) {
   const RunConfig there = load_run_config(run.folder);
-  PrintedSettings before;
-  for (const auto& key : run_keys()) before[key.path] = key.print(there);
+  PrintedSettings printed;
+  for (const auto& key : run_keys()) printed[key.path] = key.print(there);
   std::vector<std::string> differences;
   const auto shown = [](const std::string& value) { return value.empty() ? "not given" : value; };
-  for (const auto& [key, old, now] : differing_settings(before, run.config))
+  for (const auto& [key, old, now] : differing_settings(printed, run.config))
     differences.push_back(fmt::format("{} is {} there and {} here", key, shown(old), shown(now)));
   const std::optional<Recipe> before = recipe_of_run_file(join_path(run.folder, kRunFile));
   const Recipe recipe = Recipe::load(run.config.recipe);
