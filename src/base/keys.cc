@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "base/nearest.h"
@@ -15,6 +16,13 @@ constexpr size_t kMaxShownName = 60;
 std::string_view last_part(std::string_view path) {
   const size_t dot = path.rfind('.');
   return dot == std::string_view::npos ? path : path.substr(dot + 1);
+}
+
+/// So many words of a path as `like` has, the last ones.
+std::string_view ending_like(std::string_view like, std::string_view path) {
+  const auto more = std::ranges::count(path, '.') - std::ranges::count(like, '.');
+  for (int64_t word = 0; word < more; ++word) path.remove_prefix(path.find('.') + 1);
+  return path;
 }
 
 /// The same among rows; a table is compared with tables.
@@ -73,7 +81,13 @@ std::string nearest_path(std::string_view path, std::span<const std::string_view
   std::vector<std::string_view> same_word;
   for (const std::string_view candidate : known)
     if (last_part(candidate) == last_part(path)) same_word.push_back(candidate);
-  return std::string(nearest(path, same_word.empty() ? known : same_word));
+  const auto distance = [&](std::string_view candidate) {
+    return std::pair(edit_distance(path, ending_like(path, candidate)),
+                     edit_distance(path, candidate));
+  };
+  const std::span<const std::string_view> candidates = same_word.empty() ? known : same_word;
+  const auto best = std::ranges::min_element(candidates, {}, distance);
+  return best == candidates.end() ? "" : std::string(*best);
 }
 
 void check_known_keys(const toml::table& table, std::span<const KeyRow* const> rows,

@@ -29,6 +29,8 @@ struct KeyRow {
   std::string equation = {};         ///< what is computed with it, where that is one line
   std::string example = {};          ///< a value as TOML; empty: the default
   std::string_view since = "0.1.0";  ///< the first version that knows it
+  std::string beside = {};  ///< keys of the same table without which the example is refused
+  std::string before = {};  ///< lines for other tables without which it is
 };
 
 /// Of a key whose value is a format's name or a table of operand keys.
@@ -44,8 +46,9 @@ struct Key : KeyRow {
 template <class T>
 using Keys = std::vector<Key<T>>;
 
-/// The known path nearest to an unknown one; those that end in the same word come first, so that a
-/// key in the wrong table finds its place. Empty where none are known.
+/// The known path nearest to an unknown one, whose words are compared with as many at the end of
+/// those known: "hadamar" is near "linear.fprop.hadamard". Those that end in the same word come
+/// first, so that a key in the wrong table finds its place. Empty where none are known.
 [[nodiscard]] std::string nearest_path(std::string_view path,
                                        std::span<const std::string_view> known);
 

@@ -26,8 +26,10 @@ std::string with_numbers_as_keys(std::string key) {
 
 }  // namespace
 
+std::string setting_place(const std::string& setting) { return "--set " + setting.substr(0, 60); }
+
 toml::table parse_setting(const std::string& setting) {
-  const std::string place = "--set " + setting.substr(0, 60);
+  const std::string place = setting_place(setting);
   if (!is_utf8(setting)) throw Error({place, "", "is not UTF-8", "TOML holds nothing else"});
   const size_t equals = setting.find('=');
   const std::string key =

@@ -169,9 +169,11 @@ std::optional<Invocation> parse_command_line(int argc, char** argv) {
   if (!parse(*program, argc, argv)) return {};
   size_t named = 0;
   while (!program->subcommands[named]->parsed()) ++named;
+  const CLI::Option* const set = innermost(program->app).get_option_no_throw("--set");
   return Invocation{.command = &commands()[named],
                     .action = [program, named] { return program->actions[named](); },
-                    .isa = program->isa};
+                    .isa = program->isa,
+                    .settings = set == nullptr ? std::vector<std::string>() : set->results()};
 }
 
 }  // namespace ng::cli

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "cli/command.h"
@@ -21,6 +22,7 @@ struct Invocation {
   const Command* command = nullptr;
   std::function<int()> action;
   std::string isa = "auto";
+  std::vector<std::string> settings = {};  ///< of --set
 };
 
 /// Reads the command line. Prints the help or version it asks for: then there is nothing left to

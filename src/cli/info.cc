@@ -1,6 +1,7 @@
 // narrowgauge info: what this build is and what it found.
 #include "base/isa.h"
 #include "base/json.h"
+#include "base/machine.h"
 #include "base/version.h"
 #include "cli/command.h"
 #include "recipe/recipe.h"

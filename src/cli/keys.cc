@@ -17,18 +17,25 @@ struct KeysArgs {
 /// Keys of recipes stand behind this in run files and --set.
 constexpr std::string_view kInRunFiles = "recipe.";
 
-bool starts(const KeyFacts& facts, std::string_view words) { return facts.key.starts_with(words); }
-
-/// The key of that name; else those that a pattern means or that begin so.
+/// The key of that name; else those that a pattern means or that begin so, else those that end so.
 std::vector<KeyFacts> found(std::string_view words) {
   if (words.starts_with(kInRunFiles)) words.remove_prefix(kInRunFiles.size());
+  const std::vector<KeyFacts> all = all_key_facts();
+  const auto those = [&](const auto& means) {
+    std::vector<KeyFacts> some;
+    for (const KeyFacts& facts : all)
+      if (!words.empty() && means(facts.key)) some.push_back(facts);
+    return some;
+  };
   const bool is_pattern = words.find_first_of("*?") != words.npos;
-  std::vector<KeyFacts> all = all_key_facts(), some;
-  for (const KeyFacts& facts : all) {
-    if (facts.key == words) return {facts};
-    if (is_pattern ? glob_matches(words, facts.key) : starts(facts, words)) some.push_back(facts);
-  }
-  if (!some.empty() && !words.empty()) return some;
+  std::vector<KeyFacts> some = those([&](const std::string& key) { return key == words; });
+  if (some.empty())
+    some = those([&](const std::string& key) {
+      return is_pattern ? glob_matches(words, key) : key.starts_with(words);
+    });
+  const std::string ending = fmt::format(".{}", words);
+  if (some.empty()) some = those([&](const std::string& key) { return key.ends_with(ending); });
+  if (!some.empty()) return some;
   std::vector<std::string_view> known;
   for (const KeyFacts& facts : all) known.push_back(facts.key);
   refuse("keys", fmt::format("unknown {}", json_text(words.substr(0, 60))),
@@ -48,7 +55,7 @@ Json json_of(const KeyFacts& facts) {
           {"meaning", facts.meaning},
           {"equation", or_null(facts.equation)},
           {"since", facts.since},
-          {"example", fmt::format("{} = {}", facts.key, facts.example)}};
+          {"example", facts.line}};
 }
 
 Json json_of(const std::vector<KeyFacts>& all) {
@@ -59,7 +66,9 @@ Json json_of(const std::vector<KeyFacts>& all) {
 
 std::string text_of(const KeyFacts& facts, const Json& row) {
   std::string text = facts.key + "\n";
-  const auto line = [&](std::string_view what, const std::string& value) {
+  const auto line = [&](std::string_view what, std::string value) {
+    for (size_t end = value.find('\n'); end != value.npos; end = value.find('\n', end + 1))
+      value.insert(end + 1, 12, ' ');
     if (!value.empty()) text += fmt::format("  {:<9} {}\n", what, value);
   };
   line("of", facts.of == "recipe"
@@ -95,8 +104,8 @@ void keys(const KeysArgs& args) {
 void declare_keys(Flags flags, KeysArgs& args) {
   flags
       .option("KEY", args.key,
-              "one key of a run file or a recipe; or a beginning or pattern of several: train., "
-              "*.block")
+              "one key of a run file or a recipe; or a beginning, an ending or a pattern of "
+              "several: train., prescale, *.block")
       .check(not_empty);
   const Flag markdown = flags.flag("--markdown", args.markdown,
                                    "the page docs/keys.md, with all that is said of each");

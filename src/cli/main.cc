@@ -20,6 +20,7 @@
 #include "cli/output.h"
 #include "comm/agreement.h"
 #include "comm/launch.h"
+#include "recipe/said_recipe.h"
 
 namespace ng::cli {
 namespace {
@@ -105,13 +106,25 @@ void print_on_rank_0_only() {
   ::close(nowhere);
 }
 
+/// Errors in what --set makes of a recipe, whose text nobody sees, name the setting.
+int act(const Invocation& asked) {
+  try {
+    return asked.action();
+  } catch (const SharedFailure& failure) {
+    throw SharedFailure(at_setting(failure.parts(), asked.settings));
+  } catch (const Error& error) {
+    const Error::Parts parts = at_setting(error.parts(), asked.settings);
+    if (parts.place == error.parts().place) throw;  // as the kind of error that it is
+    throw Error(parts);
+  }
+}
+
 int run(int argc, char** argv) {
   const std::optional<Invocation> invocation = parse_command_line(argc, argv);
   if (!invocation) return 0;
-  const auto& [command, action, isa] = *invocation;
-  force_isa(isa);
-  if (!command->is_across_ranks) refuse_ranks(command->name);
-  return action();
+  force_isa(invocation->isa);
+  if (!invocation->command->is_across_ranks) refuse_ranks(invocation->command->name);
+  return act(*invocation);
 }
 
 }  // namespace

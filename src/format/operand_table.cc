@@ -55,6 +55,7 @@ struct Rows {
   }
   /// Of the newest row.
   void equation(const char* text) { keys.back().equation = text; }
+  void beside(const char* keys_beside) { keys.back().beside = keys_beside; }
   /// read(item) is a Member, print(member) its text.
   template <class Member, class Read, class Print>
   void own(KeyRow row, Member Operand::*member, const Read& read, const Print& print,
@@ -65,6 +66,13 @@ struct Rows {
         std::move(use));
   }
 };
+
+/// What examples stand beside.
+constexpr const char* kInBf16 = "format = \"bf16\"";
+constexpr const char* kInFp8 = "format = \"fp8_e4m3\"";
+constexpr const char* kInMxfp4 = "format = \"mxfp4\"";
+constexpr const char* kInNvfp4 = "format = \"nvfp4\"";
+constexpr const char* kInDelayedFp8 = "format = \"fp8_e4m3\", scaling = \"delayed\"";
 
 void add_element(Rows& rows) {
   rows.keys.push_back(
@@ -80,7 +88,8 @@ void add_element(Rows& rows) {
        .expected = fmt::format("{}, or any {}", one_of(operand_element_names()), kExmyNames),
        .doc = "format of one value",
        .equation = "value = element · scale of its block · scale of the tensor",
-       .example = "\"e3m3\""},
+       .example = "\"e3m3\"",
+       .beside = kInFp8},
       &Operand::element, [](const TomlItem& item) { return &read_element(item); },
       [](const ElementFormat* element) { return toml_quote(element->short_name); },
       {.field = "element"});
@@ -89,10 +98,12 @@ void add_element(Rows& rows) {
 void add_scale(Rows& rows) {
   rows.own({.path = "block",
             .expected = std::string(kBlockExpected),
-            .doc = "values that share a scale; c runs along the reduction dimension",
+            .doc = "values that share a scale: all, a row, or r rows of c values each, c along the "
+                   "dimension that a GEMM sums over",
             .type = "string or list",
             .equation = "the scale follows from amax = max |x| of the block",
-            .example = "[1, 32]"},
+            .example = "[1, 32]",
+            .beside = kInFp8},
            &Operand::block, read_block, print_block,
            {.kind = Kind::block,
             .part = Part::scale,
@@ -104,6 +115,7 @@ void add_scale(Rows& rows) {
       "scale", &Operand::scale, named<ScaleKind>(kKinds), "what a block's scale is written in",
       {.part = Part::scale, .field = "scale", .flag = {5, "none, fp32, pow2, e8m0 or e4m3"}});
   rows.equation("value = element · scale; pow2 and e8m0: scale = 2^e; e4m3: a number of E4M3");
+  rows.beside(kInMxfp4);
   // The rule belongs to the scale: a new scale starts with its own default.
   rows.keys.back().read = [read = rows.keys.back().read](Operand& o, const TomlItem& item) {
     read(o, item);
@@ -115,6 +127,7 @@ void add_scale(Rows& rows) {
                .field = "tensor_scale",
                .flag = {6, "second level: none, fp32 or pow2"}});
   rows.equation("tensor scale = amax of the tensor / (scale_max · fit)");
+  rows.beside(kInNvfp4);
 }
 
 void add_delayed(Rows& rows) {
@@ -124,16 +137,20 @@ void add_delayed(Rows& rows) {
                        {{{"current", Scaling::current}, {"delayed", Scaling::delayed}}},
                        "scale from this tensor, or from the history of earlier steps",
                        {.part = Part::scale, .is_told_by_value = true});
+  rows.beside(kInFp8);
   rows.equation("current: scale = amax now / fit; delayed: amax of earlier steps · 2^margin / fit");
   rows.integer("amax_history", &Operand::amax_history, {1, 65536},
                "steps that delayed scaling looks back", {.part = Part::scale, .need = delayed});
+  rows.beside(kInDelayedFp8);
   rows.choice<AmaxCompute>("amax_compute", &Operand::amax_compute,
                            {{{"max", AmaxCompute::max}, {"most_recent", AmaxCompute::most_recent}}},
                            "which amax of the history delayed scaling uses",
                            {.part = Part::scale, .need = delayed});
+  rows.beside(kInDelayedFp8);
   rows.integer("margin", &Operand::margin, {0, 32},
                "binades that delayed scaling leaves free at the top",
                {.part = Part::scale, .need = delayed});
+  rows.beside(kInDelayedFp8);
   rows.equation("scale = 2^margin · amax of the history / fit");
 }
 
@@ -147,21 +164,24 @@ void add_rule(Rows& rows) {
       "scale = 2^e; floor: e = ⌊log2 amax⌋ - emax; rceil: least e with amax <= max · 2^e; ceil: "
       "e = ⌈log2 amax⌉ - emax; even: floor of amax rounded to the element's mantissa; mse: floor's "
       "e or e + 1, by the less squared error");
+  rows.beside(kInNvfp4);
 }
 
 void add_fits(Rows& rows) {
-  rows.own({.path = "fit",
-            .expected = std::string(kFitsExpected),
-            .doc = "element value that a block's largest magnitude is scaled to, without it the "
-                   "largest element; of a list each block takes the best",
-            .type = "number or list",
-            .equation = "scale = amax of the block / fit",
-            .example = "[6, 4]"},
-           &Operand::fit, read_fits, print_fits,
-           {.kind = Kind::numbers,
-            .part = Part::scale,
-            .field = "fit",
-            .flag = {8, "what blocks' largest values are scaled to: A, or A,B to try"}});
+  rows.own(
+      {.path = "fit",
+       .expected = std::string(kFitsExpected),
+       .doc = "the number of the element's format that the largest magnitude of a block is "
+              "scaled to, without it the format's largest; of a list each block takes the best",
+       .type = "number or list",
+       .equation = "scale = amax of the block / fit",
+       .example = "[6, 4]",
+       .beside = kInNvfp4},
+      &Operand::fit, read_fits, print_fits,
+      {.kind = Kind::numbers,
+       .part = Part::scale,
+       .field = "fit",
+       .flag = {8, "what blocks' largest values are scaled to: A, or A,B to try"}});
   rows.choice<Select>(
       "select", &Operand::select,
       {{{"mse", Select::mse}, {"mae", Select::mae}, {"max", Select::max}}},
@@ -170,6 +190,7 @@ void add_fits(Rows& rows) {
        .field = "select",
        .flag = {9, "error by which a fit is taken: mse, mae or max"},
        .need = {"a list of fits", [](const Operand& o) { return o.fit.size() > 1; }}});
+  rows.beside("format = \"nvfp4\", fit = [6, 4]");
   rows.equation("of each block the fit with the least Σ(x̂ - x)², Σ|x̂ - x| or max |x̂ - x|");
   rows.number("scale_max", &Operand::scale_max, {1, 448},
               "e4m3 scale that the tensor's largest block is given; fits may need room above it",
@@ -179,6 +200,8 @@ void add_fits(Rows& rows) {
                .need = {"a tensor_scale",
                         [](const Operand& o) { return o.tensor_scale != ScaleKind::none; }}});
   rows.equation("tensor scale = amax of the tensor / (scale_max · fit)");
+  rows.keys.back().example = "448";
+  rows.beside(kInNvfp4);
 }
 
 void add_rounding(Rows& rows) {
@@ -189,12 +212,15 @@ void add_rounding(Rows& rows) {
                          .field = "rounding",
                          .flag = {1, "nearest or stochastic", true},
                          .is_told_by_value = true});
+  rows.beside(kInMxfp4);
   rows.equation("x = (n + f) · ulp; nearest: n + 1 where f > 1/2; stochastic: with probability f");
   rows.own({.path = "sr_bits",
             .expected = "16, 8 or 32",
             .doc = "random bits of a stochastic rounding",
             .type = "integer",
-            .equation = "probability of n + 1 = ⌊f · 2^sr_bits⌋ / 2^sr_bits"},
+            .equation = "probability of n + 1 = ⌊f · 2^sr_bits⌋ / 2^sr_bits",
+            .example = "16",
+            .beside = "format = \"mxfp4\", rounding = \"stochastic\""},
            &Operand::sr_bits, read_random_bits, [](int bits) { return print_value(int64_t{bits}); },
            {.kind = Kind::integer,
             .part = Part::rounding,
@@ -206,12 +232,15 @@ void add_rounding(Rows& rows) {
   rows.choice<Overflow>(
       "overflow", &Operand::overflow,
       {{{"saturate", Overflow::saturate}, {"special", Overflow::special}}},
-      "what becomes of values beyond the largest: it, or infinity or NaN",
+      "values beyond the format's largest number become that number (saturate), or infinity, "
+      "else NaN, where the format has one (special)",
       {.part = Part::rounding,
        .field = "overflow",
        .flag = {2,
                 "saturate, or special: infinities and NaN (special only for bf16, else saturate)",
                 true}});
+  rows.keys.back().example = "\"saturate\"";
+  rows.beside(kInBf16);
   rows.number("prescale", &Operand::prescale, {0x1p-16, 0x1p16},
               "multiplies each value after its scale was chosen; undone at the end of the GEMM",
               {.part = Part::rounding, .field = "prescale"});

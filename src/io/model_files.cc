@@ -30,13 +30,17 @@ std::string base_of(const ModelName& model) {
 }  // namespace
 
 void require_model(const ModelName& model) {
-  if (!is_folder(model.path) && !is_gguf(model.path))
-    throw Error(
-        {.place = model.path,
-         .key = "",
-         .problem = is_file(model.path) ? "is no folder and no GGUF file" : "no such folder",
-         .remedy = "a model folder: config.json, model.safetensors, tokenizer.json; or a "
-                   ".gguf file"});
+  const bool is_model = is_file(join_path(model.path, "config.json")) || is_peft_folder(model.path);
+  if (!is_model && !is_gguf(model.path))
+    throw Error({.place = model.path,
+                 .key = "",
+                 .problem = is_folder(model.path) ? "holds no model and no run"
+                            : is_file(model.path) ? "is no folder and no GGUF file"
+                                                  : "no such folder",
+                 .remedy = fmt::format("a model folder: config.json, model.safetensors, "
+                                       "tokenizer.json, or adapters with an {}; a run's folder: "
+                                       "run.toml, model/; or a .gguf file",
+                                       kPeftConfig)});
   if (!model.base.empty() && !is_peft_folder(model.path))
     throw Error({.place = "--base",
                  .key = "",

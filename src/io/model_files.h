@@ -23,8 +23,8 @@ namespace ng::io {
 [[nodiscard]] std::vector<std::string> left_out_of_model(const ModelName& model,
                                                          const ModelConfig& config);
 
-/// Throws Error where there is neither a folder nor a GGUF file of the name, or a base is named
-/// that nothing stands beside.
+/// Throws Error where neither a folder with a model or adapters nor a GGUF file has the name, or a
+/// base is named that nothing stands beside.
 void require_model(const ModelName& model);
 /// What says a model's sizes: itself, or the base of a PEFT folder.
 [[nodiscard]] std::string sizes_place(const ModelName& model);

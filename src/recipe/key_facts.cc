@@ -1,5 +1,6 @@
 #include "recipe/key_facts.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "recipe/operand_keys.h"
@@ -8,6 +9,22 @@
 
 namespace ng {
 namespace {
+
+constexpr std::string_view kStored[] = {"weights.storage", "dpo.reference_storage",
+                                        "optimizer.moment1", "optimizer.moment2",
+                                        "gradient.communicate"};
+/// What stored tensors have no choice of: they are scaled when they are stored, and no GEMM undoes
+/// a prescale; weights.update says how weights are rounded.
+constexpr std::string_view kOfOperandsOnly[] = {"scaling", "amax_history", "amax_compute", "margin",
+                                                "fit",     "select",       "prescale"};
+constexpr std::string_view kOfUpdates[] = {"rounding", "sr_bits"};
+
+bool is_of_use(std::string_view operand, std::string_view key) {
+  if (std::ranges::find(kStored, operand) == std::end(kStored)) return true;
+  if (std::ranges::find(kOfOperandsOnly, key) != std::end(kOfOperandsOnly)) return false;
+  const bool is_weights = operand.find("storage") != operand.npos;
+  return !is_weights || std::ranges::find(kOfUpdates, key) == std::end(kOfUpdates);
+}
 
 /// The operand that a default names; none where it names no format.
 std::optional<Operand> named_operand(const std::string& standard) {
@@ -23,9 +40,10 @@ void add_key_facts(std::vector<KeyFacts>& all, const KeyFacts& facts) {
   if (facts.type != kOperandType) return;
   const std::optional<Operand> operand = named_operand(facts.standard);
   for (const OperandKey& key : operand_keys()) {
-    KeyFacts below = facts_of(key, facts.of, operand ? key.print(*operand) : "");
-    below.key = facts.key + "." + key.path;
+    if (!is_of_use(facts.key, key.path)) continue;
+    KeyFacts below = facts_of(key, facts.of, operand ? key.print(*operand) : "", facts.key + ".");
     below.meaning = meaning_of(key);
+    below.line.insert(0, facts.line, 0, facts.line.find('\n') + 1);  // what the operand's needs
     all.push_back(std::move(below));
   }
 }
@@ -33,7 +51,8 @@ void add_key_facts(std::vector<KeyFacts>& all, const KeyFacts& facts) {
 std::vector<KeyFacts> recipe_key_facts() {
   constexpr const char* kOf = "recipe";
   std::vector<KeyFacts> all;
-  for (const KeyRow& row : structure_rows()) all.push_back(facts_of(row, kOf, ""));
+  for (const KeyRow& row : structure_rows())
+    all.push_back(facts_of(row, kOf, "", "", row.path.find('.') != row.path.npos));
   const RecipeSettings defaults;
   for (const Key<RecipeSettings>& key : settings_keys())
     add_key_facts(all, facts_of(key, kOf, key.print(defaults)));

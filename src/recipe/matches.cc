@@ -123,6 +123,39 @@ std::optional<std::string> likeliest(std::string_view pattern, const ModelLayers
   return *least;
 }
 
+/// What Hugging Face calls layers, and which they are here.
+struct OtherName {
+  std::string_view theirs, part;
+};
+constexpr OtherName kOtherNames[] = {{"q_proj", layers::kQ},
+                                     {"q_proj", layers::kQkv},
+                                     {"k_proj", layers::kK},
+                                     {"k_proj", layers::kQkv},
+                                     {"v_proj", layers::kV},
+                                     {"v_proj", layers::kQkv},
+                                     {"c_attn", layers::kQkv},
+                                     {"o_proj", layers::kAttnOut},
+                                     {"attn.c_proj", layers::kAttnOut},
+                                     {"gate_proj", layers::kGate},
+                                     {"up_proj", layers::kUp},
+                                     {"c_fc", layers::kUp},
+                                     {"down_proj", layers::kDown},
+                                     {"mlp.c_proj", layers::kDown},
+                                     {"lm_head", layers::kHead},
+                                     {"embed_tokens", layers::kEmbed},
+                                     {"wte", layers::kEmbed},
+                                     {"wpe", layers::kPos}};
+
+/// The pattern for a layer by Hugging Face's name: "blocks.*.attn.q" for "*.self_attn.q_proj".
+std::optional<std::string> by_other_name(std::string_view pattern, const ModelLayers& model) {
+  for (const OtherName& name : kOtherNames) {
+    if (pattern.find(name.theirs) == pattern.npos) continue;
+    for (const std::string& ours : {any_block(name.part), std::string(name.part)})
+      if (means_any(ours, model.names)) return ours;
+  }
+  return {};
+}
+
 std::string names_text(const ModelLayers& model) {
   LayerNames parts, outside;
   for (const std::string& layer : model.names) {
@@ -172,6 +205,7 @@ std::string near_pattern(std::string_view pattern, const ModelLayers& model,
   const layers::Place place = layers::place_of(pattern);
   if (place.block >= model.depth)
     return fmt::format("blocks 0 to {}, which {} has", model.depth - 1, name);
+  if (!meant) meant = by_other_name(pattern, model);
   if (!meant) meant = likeliest(pattern, model);
   if (!meant) return fmt::format("patterns of {}", names_text(model));
   const auto count = std::count_if(model.names.begin(), model.names.end(),

@@ -82,6 +82,9 @@ TEST(Matches, OfNothingAreRefusedWithWhatIsNear) {
         {"heads", "\"head\", which means 1 layer of"},
         {"blocks.4.*", "blocks 0 to 3, which this model has"},
         {"*.attn.qkv", "\"blocks.*.attn.q\", which means 4 layers"},
+        {"q_proj", "\"blocks.*.attn.q\", which means 4 layers"},
+        {"model.layers.*.self_attn.o_proj", "\"blocks.*.attn.out\", which means 4 layers"},
+        {"lm_head", "\"head\", which means 1 layer of"},
         {"transformer",
          "patterns of blocks.N. with attn.q attn.k attn.v attn.out mlp.gate mlp.up mlp.down, or "
          "embed head"}})

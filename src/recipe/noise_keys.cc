@@ -33,6 +33,7 @@ void add_kind(Keys<RecipeSettings>& keys) {
                      {"diffq", Kind::diffq},
                      {"nipq", Kind::nipq}}},
       "noise of the size of a quantization error added to weights"));
+  keys.back().beside = "block = \"tensor\"";
   keys.back().equation =
       "ŵ = w + R · max |w| of the block · 2^(1 - b); gaussws: R rounded normal in {0, ±1, ±2}; "
       "diffq: R uniform in ±1/2; nipq: clipped at a learned α, n · α / (2^(b - 1) - 1)";

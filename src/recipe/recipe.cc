@@ -173,6 +173,15 @@ int Recipe::phase_at(double progress) const {
   return std::max(int(after - starts.begin()) - 1, 0);
 }
 
+int64_t steps_before(double start, int64_t steps) {
+  const auto progress = [&](int64_t step) { return double(step) / double(steps); };
+  // The product rounds: 0.07 · 100 is above 7, and 7 / 100 is 0.07.
+  auto step = static_cast<int64_t>(start * double(steps));
+  while (step > 0 && progress(step - 1) >= start) --step;
+  while (step < steps && progress(step) < start) ++step;
+  return step;
+}
+
 const RecipeSettings& Recipe::settings(int phase) const {
   NG_CHECK(phase >= 0 && size_t(phase) < data_->recipe.phases.size(), phase);
   return data_->recipe.phases[size_t(phase)];

@@ -111,6 +111,10 @@ class Recipe {
   std::shared_ptr<const Data> data_;
 };
 
+/// How many of the steps of a training are done before a phase that starts at this share of them:
+/// the first at which phase_at(step / steps) is that phase.
+[[nodiscard]] int64_t steps_before(double start, int64_t steps);
+
 /// Folders searched for recipes by name, first match wins: those of $NARROWGAUGE_RECIPES (separated
 /// by colons), that of set_recipe_folder(), recipes/ of the source tree, the installed
 /// share/narrowgauge/recipes.

@@ -187,6 +187,18 @@ TEST(NamedRecipes, LateSwitchIsAPhase) {
   EXPECT_EQ(middle_layer(recipe, 1).wgrad, middle_layer(recipe, 0).wgrad);
 }
 
+TEST(NamedRecipes, LateSwitchComesAfterTheStepsBefore) {
+  const Recipe recipe = Recipe::load("nvfp4-late-bf16");
+  for (int64_t steps = 1; steps < 300; ++steps) {
+    const int64_t before = steps_before(0.82, steps);
+    if (before > 0) {
+      EXPECT_EQ(recipe.phase_at(double(before - 1) / double(steps)), 0) << steps;
+    }
+    EXPECT_EQ(recipe.phase_at(double(before) / double(steps)), 1) << steps;
+  }
+  EXPECT_EQ(steps_before(0.07, 100), 7) << "0.07 * 100 is above 7";
+}
+
 TEST(Recipe, OverrideOfAllLayersToBf16IsBf16) {
   const Recipe bf16 = Recipe::load("bf16");
   const Recipe by_override =

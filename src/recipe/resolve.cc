@@ -20,6 +20,7 @@ const std::string kOverridePrefix = "override.";
 const std::string kPhasePrefix = "phase.";
 constexpr std::string_view kSliceExpected =
     "a slice of blocks such as \"-8:\", \":2\" or \"-15%:\"";
+const std::string kBf16Beside = "linear = \"bf16\"";
 const KeyRow kNameRow = {.path = "name",
                          .expected = "a string",
                          .doc = "what tables and files call the recipe",
@@ -43,23 +44,27 @@ const KeyRow kLayersRow = {.path = "layers",
                            .expected = "a list of layer patterns",
                            .doc = "layers that an override means; without it, all but the head",
                            .type = "strings",
-                           .example = "[\"blocks.*.attn.*\"]"};
+                           .example = "[\"blocks.*.attn.*\"]",
+                           .beside = kBf16Beside};
 const KeyRow kBlocksRow = {.path = "blocks",
                            .expected = std::string(kSliceExpected),
                            .doc = "blocks that an override means",
-                           .example = "\"-8:\""};
+                           .example = "\"-8:\"",
+                           .beside = kBf16Beside};
 const KeyRow kOptionalRow = {
     .path = "optional",
     .expected = "true or false",
     .doc = "whether an override may mean no layer of a model, which is an error else",
     .type = "boolean",
-    .example = "true"};
+    .example = "true",
+    .beside = kBf16Beside};
 const KeyRow kStartRow = {.path = "start",
                           .expected = "a number above 0 and below 1",
                           .doc = "share of training before it",
                           .type = "number",
                           .equation = "the phase holds from step = start · train.steps on",
-                          .example = "0.8"};
+                          .example = "0.8",
+                          .beside = kBf16Beside};
 
 /// Of a recipe; of a table of `override`; of one of `phase`: each beside settings_keys().
 const std::vector<const KeyRow*> kRecipeRows = {&kNameRow, &kInheritRow, &kOverrideRow, &kPhaseRow};

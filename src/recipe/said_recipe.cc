@@ -181,6 +181,24 @@ std::string recipe_with(const std::string& recipe, std::span<const std::string> 
   return said.text();
 }
 
+Error::Parts at_setting(Error::Parts parts, std::span<const std::string> settings) {
+  const std::string text(kRecipeText);
+  if (parts.place != text && !parts.place.starts_with(text + ":")) return parts;
+  parts.place = text;
+  const auto is_in = [](std::string_view key, std::string_view table) {
+    return key.starts_with(table) &&
+           (key.size() == table.size() || key[table.size()] == '.' || key[table.size()] == '[');
+  };
+  for (const std::string& setting : settings) {
+    const std::string_view said = std::string_view(setting).substr(0, setting.find('='));
+    const std::string_view key = said.substr(0, said.find_last_not_of(' ') + 1);
+    if (!key.starts_with(kRecipePrefix)) continue;
+    const std::string_view own = key.substr(kRecipePrefix.size());
+    if (is_in(parts.key, own) || is_in(own, parts.key)) parts.place = setting_place(setting);
+  }
+  return parts;
+}
+
 void refuse_bare_recipe_keys(const toml::table& document) {
   std::vector<std::string> known;
   for (const KeyRow& row : structure_rows()) known.push_back(row.path);

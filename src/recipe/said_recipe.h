@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "recipe/source.h"
 
 namespace ng {
@@ -43,6 +44,10 @@ inline constexpr std::string_view kRecipePrefix = "recipe.";
 /// As Recipe::load() takes it.
 [[nodiscard]] std::string recipe_with(const std::string& recipe,
                                       std::span<const std::string> settings);
+
+/// Of an error in a recipe's text, whose lines nobody wrote, the same at the last of these settings
+/// that says the key or a table it is in, else without the line. Others are left alone.
+[[nodiscard]] Error::Parts at_setting(Error::Parts parts, std::span<const std::string> settings);
 
 /// Throws Error where a document of other keys says one of a recipe's as if it were its own: it
 /// stands below `recipe`.

@@ -108,5 +108,18 @@ TEST(SaidRecipe, NamesTheSettingThatIsWrong) {
             std::string::npos);
 }
 
+TEST(SaidRecipe, ErrorsOfItsTextAreAtTheSettingThatSaysTheKey) {
+  const Words settings = {"train.steps=5", "recipe.override=[]", "recipe.weights.master = fp16"};
+  const auto place = [&](const char* at, const char* key) {
+    return at_setting({.place = at, .key = key, .problem = "wrong"}, settings).place;
+  };
+  EXPECT_EQ(place("recipe:2", "override[1].layers"), "--set recipe.override=[]");
+  EXPECT_EQ(place("recipe", "weights.master"), "--set recipe.weights.master = fp16");
+  EXPECT_EQ(place("recipe", "weights"), "--set recipe.weights.master = fp16");
+  EXPECT_EQ(place("recipe:1", "weights.update"), "recipe") << "nobody wrote line 1";
+  EXPECT_EQ(place("recipe.toml:2", "override[1].layers"), "recipe.toml:2");
+  EXPECT_EQ(place("run.toml:2", "train.steps"), "run.toml:2");
+}
+
 }  // namespace
 }  // namespace ng

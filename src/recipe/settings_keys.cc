@@ -155,7 +155,8 @@ SettingsKey update_key() {
                    "RN(w + α · u) with |w' - w| = lr · |u|; kahan: RN(w + y), y = D - c, c the "
                    "error of the last; residual: RN(w + c + D), c in residual_bits; "
                    "momentum_feedback: m ← m - (w + D - w') · (1 - β1) / (β1 · η)",
-       .example = "[\"stochastic\", \"momentum_feedback\"]"},
+       .example = "[\"stochastic\", \"momentum_feedback\"]",
+       .beside = "storage = \"bf16\""},
       [=](Settings& s, const TomlItem& item) {
         WeightStorage result = s.weights;
         result.update = nearest;
@@ -209,6 +210,7 @@ void add_weights(Rows& keys) {
       "weights.master", [](auto& s) -> auto& { return s.weights.master; },
       Choices<Master>{{{"none", Master::none}, {"fp32", Master::fp32}, {"fp16", Master::fp16}}},
       "a wider copy that updates go into"));
+  keys.back().beside = "storage = \"fp8_e4m3\"";
   keys.push_back(update_key());
   keys.push_back(number_key<Settings>(
       "weights.rtol", [](auto& s) -> auto& { return s.weights.rtol; }, {0, 1, true, true},
@@ -252,6 +254,7 @@ void add_gradient(Rows& keys) {
   keys.push_back(boolean_key<Settings>(
       "gradient.auto_scale", [](auto& s) -> auto& { return s.gradient.auto_scale; },
       "lower the scale while the wire format saturates"));
+  keys.back().beside = R"(communicate = {format = "fp8_e4m3", scale = "pow2"})";
   keys.back().equation =
       "wire = round(μ · s · g), μ = 2^(k / growth_interval), k + 1 after a good step, else k - "
       "growth_interval";

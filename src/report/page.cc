@@ -138,10 +138,10 @@ Json json_of(const Table& table) {
       if (!cell.link.empty()) rows.back().back()["link"] = cell.link;
     }
   }
-  return {{"heading", table.heading}, {"rows", rows}};
+  return {{"heading", table.heading}, {"rows", rows}, {"is_of_words", table.is_of_words}};
 }
 
-Json json_of(const Mark& mark) { return {{"step", mark.step}, {"text", mark.text}}; }
+Json json_of(const Mark& mark) { return {{"step", mark.step}, {"lines", mark.lines}}; }
 
 Json json_of(const Section& section) {
   return {{"heading", section.heading},           {"note", section.note},

@@ -112,6 +112,7 @@ struct Cell {
 struct Table {
   std::vector<std::string> heading;
   std::vector<std::vector<Cell>> rows;
+  bool is_of_words = false;  ///< that may take several lines of a cell
 };
 
 struct Listing {
@@ -133,10 +134,10 @@ struct Section {
   std::vector<Listing> listings = {};
 };
 
-/// A line across all charts, between two steps, and what is written beside it.
+/// A line across all charts, between two steps, and what is written beside it where there is room.
 struct Mark {
   double step = 0;
-  std::string text;
+  std::vector<std::string> lines;
 };
 
 struct Page {

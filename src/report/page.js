@@ -133,24 +133,54 @@
     return middle !== 0 && high - low < room ? [middle - room, middle + room] : null;
   }
 
-  // Where settings changed: a line, and on wide charts what changed, on the side with room for it.
+  // As much of a text as fits.
+  function fitting(canvas, text, width) {
+    if (canvas.measureText(text).width <= width) return text;
+    let length = text.length;
+    const cut = () => text.slice(0, length) + "\u2026";
+    while (length > 0 && canvas.measureText(cut()).width > width) --length;
+    return cut();
+  }
+
+  // Lines of text beside x, on the side with more room, from a row of the chart on; returns the
+  // first row that is free below them.
+  function drawBeside(canvas, area, x, texts, row) {
+    const MOST = 4, HEIGHT = 13;
+    const left = x > area.x + area.w / 2;
+    const room = (left ? x - area.x : area.x + area.w - x) - 8;
+    canvas.textAlign = left ? "right" : "left";
+    const shown = texts.length > MOST ?
+      [...texts.slice(0, MOST - 1), `and ${texts.length - MOST + 1} more`] : texts;
+    if ((row + shown.length) * HEIGHT > area.h) row = 0;
+    shown.forEach((text, i) => {
+      const y = area.y + 12 + HEIGHT * (row + i);
+      const written = fitting(canvas, text, room), width = canvas.measureText(written).width;
+      canvas.fillStyle = "#ffffffc0";  // grid and lines stay behind the text
+      canvas.fillRect(left ? x - 5 - width : x + 3, y - 10, width + 2, HEIGHT);
+      canvas.fillStyle = "#555";
+      canvas.fillText(written, left ? x - 4 : x + 4, y);
+    });
+    return row + shown.length;
+  }
+
+  // Where settings changed or phases begin: a line, and on wide charts what it is.
   function drawMarks(canvas, area, graph, wide) {
     canvas.save();
-    canvas.strokeStyle = canvas.fillStyle = "#777";
+    canvas.strokeStyle = "#777";
     canvas.setLineDash([5, 3]);
     canvas.font = "11px Helvetica, Arial, sans-serif";
-    (data.marks || []).forEach((mark, i) => {
-      const x = graph.toDomXCoord(mark.step);
-      if (x < area.x || x > area.x + area.w) return;
+    const shown = (data.marks || [])
+      .map((mark) => ({x: graph.toDomXCoord(mark.step), texts: mark.lines}))
+      .filter(({x}) => x >= area.x && x <= area.x + area.w);
+    for (const {x} of shown) {
       canvas.beginPath();
       canvas.moveTo(x, area.y);
       canvas.lineTo(x, area.y + area.h);
       canvas.stroke();
-      if (!wide) return;
-      const left = x > area.x + area.w / 2;
-      canvas.textAlign = left ? "right" : "left";
-      canvas.fillText(mark.text, left ? x - 4 : x + 4, area.y + 12 + 13 * (i % 5));
-    });
+    }
+    let row = 0;
+    for (const {x, texts} of wide ? shown : [])
+      row = drawBeside(canvas, area, x, texts, row);
     canvas.restore();
   }
 
@@ -288,7 +318,7 @@
 
   function drawTable(parent, table) {
     if (table.rows.length === 0) return;
-    const made = element("table", parent, "numbers");
+    const made = element("table", parent, table.is_of_words ? "numbers words" : "numbers");
     const heading = element("tr", element("thead", made));
     for (const text of table.heading) element("th", heading, "", text);
     const body = element("tbody", made);
@@ -333,7 +363,9 @@
     if (hasSteps)
       element("p", page, "note screen-only", "In the charts: drag to zoom, double-click for " +
               "everything again, shift and drag to move. Horizontal axes are steps, the same in " +
-              "all charts. Bands go from the lowest to the highest value.");
+              "all charts. Bands go from the lowest to the highest value." +
+              ((data.marks || []).length === 0 ? "" : " Dashed lines upright are where settings " +
+               "changed or a phase of the recipe begins."));
     for (const section of data.sections) drawSection(page, section);
     element("p", element("footer", page), "", "Made by " + data.made_by + (!hasSteps ? "." :
             "; charts by dygraphs (MIT licence, in the source of this page)."));

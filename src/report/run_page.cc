@@ -6,7 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "base/isa.h"
+#include "base/machine.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "report/bit_maps.h"
@@ -55,11 +55,13 @@ Section loss_section(const History& history) {
   return section;
 }
 
-Section course_section(const History& history) {
+Section course_section(const RunFacts& facts, const History& history) {
+  const int ranks = facts.traffic.ranks;
   Section section{.heading = "Learning rate, gradient norm, speed",
-                  .note =
-                      "Speed is that of the machine that trained, as it was at that moment, with "
-                      "whatever else ran there: it says nothing of a recipe."};
+                  .note = fmt::format(
+                      "Speed is that of {}{}, as it was at that moment, with whatever else ran "
+                      "there: it says nothing of a recipe.",
+                      ranks > 1 ? fmt::format("{} ranks, each on ", ranks) : "", facts.machine)};
   const auto add = [&](LineChart chart, const Series& series) {
     chart.lines = {line_of(chart.title, 0, series)};
     section.charts.push_back(std::move(chart));
@@ -115,19 +117,21 @@ RunFacts facts_of(Session& session) {
   facts.name = std::filesystem::path(config.place).stem().string();
   facts.steps = config.train.steps;
   facts.parameters = session.model().parameter_count();
+  facts.machine = machine_text({session.threads()});
   facts.memory = session.trainer().memory();
   facts.memory_in_fp32 = session.memory_in_fp32();
   facts.lines = {
       {"run", on_one_line(config.place) + " in " + on_one_line(session.folder())},
       {"model", model_text(session.model().config())},
       {"parameters", count_text(facts.parameters)},
-      {"text", session.data().size_text()},
+      {"text", data_text(session.data())},
       {"schedule",
        schedule_text(config, session.trainer().settings(), session.run().comm().ranks())},
       {"recipe", fmt::format("{} (hash {})", session.recipe().name(), session.recipe().hash())},
       {"seed", std::to_string(config.seed)},
-      {"backend", fmt::format("{} ({}, {} threads)", config.train.backend, name_of(current_isa()),
-                              session.threads())}};
+      {"backend", fmt::format("{} ({})", config.train.backend, facts.machine)}};
+  if (const FoundTexts& files = session.data().origin().train; files.by_pattern)
+    facts.lines.emplace_back("files", text_of(files));
   facts.traffic = traffic_of(session);
   if (facts.traffic.ranks > 1)
     facts.lines.emplace_back("ranks", fmt::format("{}, which send {}", facts.traffic.ranks,
@@ -147,10 +151,10 @@ Page run_page(const RunFacts& facts, const History& history) {
   page.facts = facts.lines;
   if (const std::string resumed = resumed_text(history.stretches()); !resumed.empty())
     page.facts.emplace_back("resumed", resumed);
-  page.marks = change_marks(history.stretches());
+  page.marks = marks_of(history.stretches(), facts.steps);
   page.sections = {loss_section(history)};
   if (!history.preferences().empty()) page.sections.push_back(preference_section(history));
-  page.sections.push_back(course_section(history));
+  page.sections.push_back(course_section(facts, history));
   if (Section changes = stretch_section(history.stretches()); !changes.table.rows.empty())
     page.sections.push_back(std::move(changes));
   Section casts{.heading = "What casts lose, by layer and operand",

@@ -19,6 +19,7 @@ struct RunFacts {
   std::string name;   ///< of the run file
   int64_t steps = 0;  ///< of the whole run
   int64_t parameters = 0;
+  std::string machine;  ///< "AMD EPYC 9B45, avx512bf16, 2 threads", where it was trained last
   MemoryPlan memory, memory_in_fp32;
   RunTraffic traffic;
   std::vector<std::pair<std::string, std::string>> lines;  ///< model, text, schedule, ...

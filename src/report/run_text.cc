@@ -20,6 +20,10 @@ std::string model_text(const ModelConfig& c) {
                      c.ffn, c.context, windows, c.vocab, c.tie_embeddings ? "tied" : "untied");
 }
 
+std::string data_text(const TrainingData& data) {
+  return fmt::format("{}: {}", data.size_text(), validation_text(data.origin()));
+}
+
 std::string schedule_text(const RunConfig& config, const StepSettings& step, int ranks) {
   constexpr const char* kKinds[] = {"cosine", "linear", "wsd", "constant"};
   const Schedule schedule = config.schedule();

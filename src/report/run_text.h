@@ -10,6 +10,9 @@ namespace ng::report {
 /// "llama: 4 layers, width 256, 4 heads of 64, ..."
 [[nodiscard]] std::string model_text(const ModelConfig& config);
 
+/// "4,184,192 tokens to train on, 220,220 to validate on: 64 blocks spread over the text"
+[[nodiscard]] std::string data_text(const TrainingData& data);
+
 /// "600 steps of 16 x 128 = 2,048 tokens; lr 0.001 to 0.0001, cosine, 20 steps of warm-up"
 [[nodiscard]] std::string schedule_text(const RunConfig& config, const StepSettings& step,
                                         int ranks = 1);

@@ -1,4 +1,5 @@
-// Where settings of a run changed: marks in its charts, and a table with both values.
+// Where settings of a run changed and phases of its recipe begin: marks in its charts, and a table
+// of the settings with both values.
 #pragma once
 
 #include <span>
@@ -14,8 +15,9 @@ namespace ng::report {
 /// where a run was not resumed.
 [[nodiscard]] std::string resumed_text(std::span<const Stretch> stretches);
 
-/// Of each stretch that begins with other settings.
-[[nodiscard]] std::vector<Mark> change_marks(std::span<const Stretch> stretches);
+/// Of each stretch that begins with other settings, and of each phase that begins within one.
+/// `steps` of the whole run hold where settings say epochs.
+[[nodiscard]] std::vector<Mark> marks_of(std::span<const Stretch> stretches, int64_t steps);
 
 /// A row for each setting that changed; no rows where none did.
 [[nodiscard]] Section stretch_section(std::span<const Stretch> stretches);

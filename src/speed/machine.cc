@@ -1,12 +1,7 @@
 #include "speed/machine.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <fstream>
 
 #include "backend/cpu/gemm/isa/microkernel.h"
 
@@ -81,19 +76,6 @@ double ops_per_call(int lanes) {
   return 2.0 * static_cast<double>(lanes * kDepth * kernel.rows * kernel.cols);
 }
 
-// The value of "key : value" in one of the system's files; empty: absent.
-std::string field(const char* path, const std::string& key) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with(key)) continue;
-    const size_t colon = line.find(':');
-    if (colon == std::string::npos) continue;
-    const size_t begin = line.find_first_not_of(" \t", colon + 1);
-    return begin == std::string::npos ? "" : line.substr(begin);
-  }
-  return "";
-}
-
 }  // namespace
 
 double measured_peak_flops(Threads threads) {
@@ -109,21 +91,6 @@ double measured_peak_dot_ops(Threads threads) {
   const cpu::Microkernel& kernel = cpu::current_microkernel();
   if (kernel.dots.plain == nullptr && kernel.short_dots.plain == nullptr) return 0;
   return ops_per_call(4) * peak_calls(threads, multiply_integers);
-}
-
-std::string cpu_model() { return field("/proc/cpuinfo", "model name"); }
-
-MachineMemory machine_memory() {
-  const auto pages = static_cast<size_t>(std::max(0L, ::sysconf(_SC_PHYS_PAGES)));
-  const auto page = static_cast<size_t>(std::max(0L, ::sysconf(_SC_PAGESIZE)));
-  const std::string available = field("/proc/meminfo", "MemAvailable");
-  return {pages * page, std::strtoull(available.c_str(), nullptr, 10) * 1024};
-}
-
-size_t peak_resident_bytes() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<size_t>(usage.ru_maxrss) * 1024;
 }
 
 }  // namespace ng

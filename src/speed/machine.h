@@ -1,8 +1,5 @@
-// What the machine is and what it can do.
+// What the machine can do.
 #pragma once
-
-#include <cstddef>
-#include <string>
 
 #include "base/threads.h"
 
@@ -18,17 +15,5 @@ namespace ng {
 /// The same of int8 dot products, in operations (a product and its sum count 2); 0 where the
 /// instruction set in use has none.
 [[nodiscard]] double measured_peak_dot_ops(Threads threads);
-
-/// "AMD EPYC 9B45", or empty where the system does not say.
-[[nodiscard]] std::string cpu_model();
-
-struct MachineMemory {
-  size_t total = 0;      ///< bytes of the machine
-  size_t available = 0;  ///< bytes that a process can still take without swapping; 0: unknown
-};
-[[nodiscard]] MachineMemory machine_memory();
-
-/// Largest resident set of this process so far, bytes.
-[[nodiscard]] size_t peak_resident_bytes();
 
 }  // namespace ng

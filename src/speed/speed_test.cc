@@ -8,7 +8,6 @@
 #include "speed/gemm_speed.h"
 #include "speed/kernel_speed.h"
 #include "speed/layer_speed.h"
-#include "speed/machine.h"
 #include "speed/update_speed.h"
 #include "support/scratch_folder.h"
 
@@ -153,12 +152,6 @@ TEST(LayerSpeed, LayersOfOneShapeAreOneKind) {
   for (const LayerKind& kind : kinds) layers += kind.names.size();
   EXPECT_LT(kinds.size(), 8U);
   EXPECT_GE(layers, 4U * static_cast<size_t>(config.layers));
-}
-
-TEST(Machine, HasMemory) {
-  EXPECT_GT(machine_memory().total, 0U);
-  EXPECT_GT(peak_resident_bytes(), 0U);
-  EXPECT_LE(peak_resident_bytes(), machine_memory().total);
 }
 
 }  // namespace

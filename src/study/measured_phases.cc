@@ -37,11 +37,11 @@ std::string phases_text(const std::vector<PhaseOfRecipe>& phases, const std::str
     else if (std::find(others.begin(), others.end(), of.recipe) == others.end())
       others.push_back(of.recipe);
   if (parts.empty()) return "";
-  std::string text =
-      fmt::format("Recipes with phases are measured {}: {}.",
-                  chosen.empty() ? "as training has them at the step, for want of a --phase"
-                                 : "where --phase " + chosen + " says",
-                  fmt::join(parts, "; "));
+  std::string text = fmt::format(
+      "Recipes with phases are measured {}: {}.",
+      chosen.empty() ? "in the phase that training has at the step, since no --phase was given"
+                     : "where --phase " + chosen + " says",
+      fmt::join(parts, "; "));
   if (!chosen.empty() && !others.empty())
     text += fmt::format(" In their only phase: {}.", fmt::join(others, ", "));
   return text;

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/isa.h"
+#include "base/machine.h"
 #include "speed/kernel_speed.h"
-#include "speed/machine.h"
 #include "study/noise_sections.h"
 
 namespace ng::study {

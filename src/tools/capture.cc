@@ -88,8 +88,8 @@ class Capturer final : public LinearObserver {
   }
 
   /// All that was seen, as tensors by name.
-  [[nodiscard]] FloatTensors tensors(std::vector<CapturedTensor>& names) {
-    FloatTensors all;
+  [[nodiscard]] OutputTensors tensors(std::vector<CapturedTensor>& names) {
+    OutputTensors all;
     for (const Linear* layer : layers_) {
       LayerMatrices& seen = of_.at(layer);
       const int64_t k = layer->inputs(), n = layer->outputs();

@@ -124,50 +124,29 @@ Products products_of(const LinearInput& input, const OutsideLinear::Parts& parts
   return products;
 }
 
-/// Tensors of one file in the order in which they are added, whose data live as long as this.
-class OutputTensors {
- public:
-  template <class Value>
-  void add(const std::string& name, const char* dtype, std::vector<int64_t> shape,
-           std::span<const Value> values) {
-    const auto bytes = std::as_bytes(values);
-    const auto& kept = data_.emplace_back(bytes.begin(), bytes.end());
-    tensors_.push_back({name, dtype, std::move(shape), kept.data()});
-  }
-  void add_floats(const std::string& name, std::vector<int64_t> shape,
-                  const std::vector<float>& values) {
-    add(name, "F32", std::move(shape), std::span<const float>(values));
-  }
-  void write(const std::string& path, const std::map<std::string, std::string>& metadata) const {
-    io::write_safetensors(path, tensors_, metadata);
-  }
-
- private:
-  std::deque<std::vector<std::byte>> data_;
-  std::vector<io::SafetensorsTensor> tensors_;
-};
-
 void add_operand(OutputTensors& out, const RecordedOperand& made) {
   const Operand& cast = made.spec.cast;
   const std::vector<int64_t> shape = {made.spec.rows, made.spec.k_padded()};
   if (!made.codes.empty() && cast.element->bits <= 8) {
     const std::vector<uint8_t> bytes(made.codes.begin(), made.codes.end());
-    out.add(made.role + ".codes", "U8", shape, std::span<const uint8_t>(bytes));
+    out.add(made.role + ".codes", "U8", shape, std::as_bytes(std::span(bytes)));
   } else if (!made.codes.empty()) {
-    out.add(made.role + ".codes", "U16", shape, std::span<const uint16_t>(made.codes));
+    out.add(made.role + ".codes", "U16", shape, std::as_bytes(std::span(made.codes)));
   }
   if (!made.scales.empty()) {
     const bool is_one = cast.block.kind == Block::Kind::tensor;
     const std::vector<int64_t> grid =
         is_one ? std::vector<int64_t>{1} : std::vector<int64_t>{made.shape.rows, made.shape.cols};
-    if (has_scale_codes(cast))
-      out.add(made.role + ".scale", "U8", grid, std::span<const uint8_t>(made.scale_codes()));
-    else
-      out.add_floats(made.role + ".scale", grid, made.scales);
+    if (has_scale_codes(cast)) {
+      const std::vector<uint8_t> codes = made.scale_codes();
+      out.add(made.role + ".scale", "U8", grid, std::as_bytes(std::span(codes)));
+    } else {
+      out.add(made.role + ".scale", grid) = made.scales;
+    }
     if (cast.scale == ScaleKind::e4m3)
-      out.add_floats(made.role + ".tensor_scale", {1}, {made.tensor_scale});
+      out.add(made.role + ".tensor_scale", {1}) = {made.tensor_scale};
   }
-  out.add_floats(made.role + ".values", shape, made.values);
+  out.add(made.role + ".values", shape) = made.values;
 }
 
 LinearFigures operand_figures(const RecordedOperand& made, const OperandStats& stats) {
@@ -225,7 +204,7 @@ LinearFileReport linear_of(const std::string& in, const std::string& out, const 
   const auto add_product = [&](const char* name, Compute round, int64_t rows, int64_t cols,
                                const std::vector<float>& values, const std::vector<float>& fp32) {
     if (values.empty()) return;
-    output.add_floats(name, {rows, cols}, values);
+    output.add(name, {rows, cols}) = values;
     report.figures.push_back(product_figures(name, round, rows, cols, values, fp32));
   };
   add_product("output", numbers.fprop.output, t, n, made.output, exact.output);

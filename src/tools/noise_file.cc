@@ -187,7 +187,7 @@ NoiseFileReport add_noise_to(const std::string& in, const std::string& out, cons
   NoisyTensor tensor(*backend, input, noise_recipe, layer.name, settings);
   const std::vector<int64_t> shape = {input.rows(), input.cols()};
   const std::vector<int64_t> blocks = {tensor.of().bit_widths.rows, tensor.of().bit_widths.cols};
-  FloatTensors output;
+  OutputTensors output;
   NoisyTensor::Forward forward = tensor.forward();
   const Noised of{.weight = input.weight(),
                   .noise = tensor.noise(),

@@ -21,15 +21,24 @@ std::map<std::string, std::string> tensor_metadata(const std::string& mark, cons
           {"tensor_id", std::to_string(key.tensor)}};
 }
 
-std::vector<float>& FloatTensors::add(const std::string& name, std::vector<int64_t> shape) {
+std::vector<float>& OutputTensors::add(const std::string& name, std::vector<int64_t> shape) {
   tensors_.push_back({name, "F32", std::move(shape), nullptr});
-  return values_.emplace_back();
+  return floats_.emplace_back();
 }
 
-void FloatTensors::write(const std::string& path,
-                         const std::map<std::string, std::string>& metadata) {
-  for (size_t i = 0; i < tensors_.size(); ++i) tensors_[i].data = values_[i].data();
-  io::write_safetensors(path, tensors_, metadata);
+void OutputTensors::add(const std::string& name, const char* dtype, std::vector<int64_t> shape,
+                        std::span<const std::byte> values) {
+  const auto& kept = others_.emplace_back(values.begin(), values.end());
+  tensors_.push_back({name, dtype, std::move(shape), kept.data()});
+}
+
+void OutputTensors::write(const std::string& path,
+                          const std::map<std::string, std::string>& metadata) {
+  auto next = floats_.begin();
+  std::vector<io::SafetensorsTensor> tensors = tensors_;
+  for (io::SafetensorsTensor& tensor : tensors)
+    if (tensor.data == nullptr) tensor.data = (next++)->data();
+  io::write_safetensors(path, tensors, metadata);
 }
 
 }  // namespace ng

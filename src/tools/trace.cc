@@ -51,7 +51,7 @@ struct TraceTokens {
 };
 
 /// Adds a parameter-shaped matrix as Hugging Face stores it.
-void add_matrix(FloatTensors& traced, const Backend& backend, const std::string& prefix,
+void add_matrix(OutputTensors& traced, const Backend& backend, const std::string& prefix,
                 const ParameterSpec& spec, const ConstView& v) {
   const bool turned = spec.hf_transposed;
   std::vector<int64_t> shape = {turned ? v.cols : v.rows, turned ? v.rows : v.cols};
@@ -109,7 +109,7 @@ std::vector<int64_t> write_trace(Run& run, Model& model, const Recipe& recipe,
                                  const TraceSettings& settings) {
   const TraceTokens tokens(tokens_file, model.config(), settings.steps);
   Trainer trainer(run, model, recipe, step_settings(tokens, settings));
-  FloatTensors traced;
+  OutputTensors traced;
   traced.add("logits", {tokens.sequences, tokens.length, model.config().vocab}) =
       first_logits(run, model, tokens);
   std::vector<float>& first_loss = traced.add("loss", {1});

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -78,6 +79,18 @@ struct CompareResult {
   int64_t skipped = 0;  ///< steps
   BytesPerParameter bytes_per_parameter;
 };
+
+/// Keys of a run file and their values as TOML.
+using PrintedSettings = std::map<std::string, std::string>;
+/// A key with two values.
+struct DifferingSetting {
+  std::string key, before, now;
+};
+/// In what runs of `before` and of `now` differ that changes what they give, in the order of a run
+/// file's keys: not in threads. Recipes are compared elsewhere; keys that `before` does not have
+/// are left out.
+[[nodiscard]] std::vector<DifferingSetting> differing_settings(const PrintedSettings& before,
+                                                               const RunConfig& now);
 
 /// Throws Error where the folder of one of the runs holds another run, or something that a run
 /// would replace without having written it.

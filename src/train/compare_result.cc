@@ -46,14 +46,12 @@ void write_result(const CompareRun& run, const Json& result) {
 // A key that the folder's run.toml lacks has its default there.
 std::vector<std::string> differences_to_folder(const CompareRun& run) {
   const RunConfig there = load_run_config(run.folder);
+  PrintedSettings printed;
+  for (const auto& key : run_keys()) printed[key.path] = key.print(there);
   std::vector<std::string> differences;
-  for (const auto& key : run_keys()) {
-    const std::string old = key.print(there), now = key.print(run.config);
-    if (old != now && key.path != "recipe" && key.path != "train.threads")
-      differences.push_back(fmt::format("{} is {} there and {} here", key.path,
-                                        old.empty() ? "not given" : old,
-                                        now.empty() ? "not given" : now));
-  }
+  const auto shown = [](const std::string& value) { return value.empty() ? "not given" : value; };
+  for (const auto& [key, old, now] : differing_settings(printed, run.config))
+    differences.push_back(fmt::format("{} is {} there and {} here", key, shown(old), shown(now)));
   const std::optional<Recipe> before = recipe_of_run_file(join_path(run.folder, kRunFile));
   const Recipe recipe = Recipe::load(run.config.recipe);
   if (!before)
@@ -171,6 +169,18 @@ bool put_losses(CompareResult& result, const CompareRun& run, Session& session,
 }
 
 }  // namespace
+
+std::vector<DifferingSetting> differing_settings(const PrintedSettings& before,
+                                                 const RunConfig& now) {
+  std::vector<DifferingSetting> all;
+  for (const auto& key : run_keys()) {
+    const auto found = before.find(key.path);
+    if (key.path == "recipe" || key.path == "train.threads" || found == before.end()) continue;
+    if (const std::string value = key.print(now); value != found->second)
+      all.push_back({key.path, found->second, value});
+  }
+  return all;
+}
 
 Json bytes_json(const BytesPerParameter& bytes) {
   Json json = Json::object();

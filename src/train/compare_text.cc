@@ -79,12 +79,16 @@ void add_comparison(CompareCells& cells, const CompareTable& table, const std::s
 std::string scatter_text(const CompareTable& table, const CompareBlock& block,
                          const PairedScatter& scatter) {
   if (scatter.is_pooled)
-    return fmt::format("by the pooled deviation of one difference, {:.4f} ({} degrees of freedom)",
-                       scatter.sd, scatter.degrees);
+    return fmt::format(
+        "how far a difference scatters from seed to seed, {:.4f} nats (a standard deviation, of "
+        "all "
+        "recipes together, with {} degrees of freedom)",
+        scatter.sd, scatter.degrees);
   if (scatter.unlike < 0) return "";
   const CompareRow& unlike = table.rows[block.rows[static_cast<size_t>(scatter.unlike)]];
   return fmt::format(
-      "by each row's own pairs, since {} scatters unlike the others and nothing can be pooled",
+      "how far each row's own differences scatter, not all together, since {} scatters unlike the "
+      "others",
       name_of_row(unlike));
 }
 
@@ -94,8 +98,8 @@ std::string scatter_sentence(const CompareTable& table, const CompareBlock& bloc
   const std::string own = scatter_text(table, block, block.own);
   const std::string bf16 = scatter_text(table, block, block.bf16);
   if (own.empty()) return "";
-  return fmt::format("{}± is the 95 % interval of Student's t, in own numbers {}{}.", where, own,
-                     bf16.empty() ? "" : "; in BF16 " + bf16);
+  return fmt::format("{}± is half of a 95 % interval (Student's t), made in own numbers of {}{}.",
+                     where, own, bf16.empty() ? "" : "; in BF16 of " + bf16);
 }
 
 // Of recipes that validate as bf16 does, whose two losses are the same to the bit; empty: none.

@@ -76,7 +76,8 @@ RunKey full_layers_key() {
            .expected = expected,
            .doc = "layers that do without the window (qwen2, qwen3)",
            .type = "integers",
-           .example = "[0, 2]"},
+           .example = "[0, 2]",
+           .beside = "architecture = \"qwen2\", sliding_window = 64"},
           [=](RunConfig& c, const TomlItem& item) {
             const toml::array* array = item.value->as_array();
             if (array == nullptr) item.refuse_value(expected);
@@ -107,11 +108,12 @@ void add_model_details(Keys<RunConfig>& keys) {
       .number("rope_theta", &RunModel::rope_theta, {0, 1e30, true},
               "base of the rotary frequencies (llama)")
       .equation = "angle of pair i at position t = t · rope_theta^(-2 · i / head_dim)";
-  model
-      .integer("sliding_window", &RunModel::sliding_window, {1, 16'000'000},
-               "tokens that attention sees, the own included; all before it unless given "
-               "(mistral, qwen2, qwen3)")
-      .example = "128";
+  KeyRow& window =
+      model.integer("sliding_window", &RunModel::sliding_window, {1, 16'000'000},
+                    "tokens that attention sees, the own included; all before it unless given "
+                    "(mistral, qwen2, qwen3)");
+  window.example = "128";
+  window.beside = "architecture = \"mistral\"";
   keys.push_back(full_layers_key());
   model.choice("gelu", &RunModel::gelu,
                Choices<GeluKind>{{{"tanh", GeluKind::tanh}, {"erf", GeluKind::erf}}},
@@ -230,7 +232,8 @@ RunKey reference_storage_key() {
            .doc = "in what the reference's weights are stored: as the policy's, or so",
            .takes_table = true,
            .type = kOperandType,
-           .example = "\"bf16\""},
+           .example = "\"bf16\"",
+           .before = "train.objective = \"dpo\"\n"},
           [=](RunConfig& c, const TomlItem& item) {
             c.dpo.reference_storage = {};
             if (item.value->is_string() && read_text(item) == "policy") return;

@@ -11,6 +11,7 @@ TEST(RunKeys, EveryKeyIsDocumentedWithAnExampleThatIsRead) {
   for (const KeyFacts& key : run_key_facts()) {
     EXPECT_FALSE(key.values.empty()) << key.key;
     EXPECT_FALSE(key.meaning.empty()) << key.key;
+    EXPECT_NO_THROW((void)RunConfig::parse(key.line, "run.toml")) << key.line;
   }
   const std::vector<KeyFacts> all = run_key_facts();
   for (const Key<RunConfig>& row : run_keys()) {

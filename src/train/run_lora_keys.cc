@@ -8,6 +8,10 @@
 namespace ng {
 namespace {
 
+/// What adapters need.
+constexpr const char* kRank = "rank = 8";
+constexpr const char* kFrozen = "model.init = \"runs/first/model\"\n";
+
 /// A table from patterns of layers to values. `value_of` reads one, `get` finds the member.
 template <class Value>
 RunKey pattern_key(const std::string& path, ByPattern<Value> Lora::*member, const std::string& of,
@@ -17,7 +21,9 @@ RunKey pattern_key(const std::string& path, ByPattern<Value> Lora::*member, cons
            .doc = doc,
            .takes_table = true,
            .type = "table",
-           .example = "{ \"attn.q\" = 16 }"},
+           .example = "{ \"attn.q\" = 16 }",
+           .beside = kRank,
+           .before = kFrozen},
           [=](RunConfig& c, const TomlItem& item) {
             const toml::table* table = item.value->as_table();
             if (table == nullptr) item.refuse_value(fmt::format("{{ \"attn.q\" = {} }}", of));
@@ -63,9 +69,11 @@ void add_lora_keys(Keys<RunConfig>& keys) {
       .equation = adapted;
   lora.number("alpha", &Lora::alpha, {0, 1e6, true}, "adapters count alpha / rank times").equation =
       adapted;
-  lora.boolean("rank_stabilized", &Lora::is_rank_stabilized,
-               "adapters count alpha / √rank times (rsLoRA)")
-      .equation = adapted;
+  KeyRow& stabilized = lora.boolean("rank_stabilized", &Lora::is_rank_stabilized,
+                                    "adapters count alpha / √rank times (rsLoRA)");
+  stabilized.equation = adapted;
+  stabilized.beside = kRank;
+  stabilized.before = kFrozen;
   lora.texts("targets", &Lora::targets, "one or more patterns",
              "layers with adapters: attn.q, mlp.*, blocks.3.*");
   lora.texts("modules_to_save", &Lora::modules, "patterns of layers",
@@ -77,13 +85,16 @@ void add_lora_keys(Keys<RunConfig>& keys) {
   };
   add_lora_layers(keys);
   TableKeys run(keys, "lora.", &RunConfig::lora);
-  run.text("init", &RunLora::init, "a PEFT folder, or nothing",
-           "adapters to go on from: ranks, alphas and layers are theirs")
-      .example = "\"runs/lora/model\"";
-  run.choice("save", &RunLora::save,
-             Choices<RunLora::Save>{
-                 {{"merged", RunLora::Save::merged}, {"adapter", RunLora::Save::adapter}}},
-             "what model/ is: the whole model, or a PEFT folder of the adapters");
+  KeyRow& init = run.text("init", &RunLora::init, "a PEFT folder, or nothing",
+                          "adapters to go on from: ranks, alphas and layers are theirs");
+  init.example = "\"runs/lora/model\"";
+  init.before = kFrozen;
+  KeyRow& save = run.choice("save", &RunLora::save,
+                            Choices<RunLora::Save>{{{"merged", RunLora::Save::merged},
+                                                    {"adapter", RunLora::Save::adapter}}},
+                            "what model/ is: the whole model, or a PEFT folder of the adapters");
+  save.beside = kRank;
+  save.before = kFrozen;
 }
 
 }  // namespace ng

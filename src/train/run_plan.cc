@@ -1,6 +1,5 @@
 #include "train/run_plan.h"
 
-#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -21,9 +20,7 @@ namespace {
 Json phases_of(const Recipe& recipe, int64_t steps) {
   Json phases = Json::array();
   for (const double start : recipe.phase_starts())
-    phases.push_back(
-        {{"start", start},
-         {"first_step", static_cast<int64_t>(std::ceil(start * static_cast<double>(steps))) + 1}});
+    phases.push_back({{"start", start}, {"first_step", steps_before(start, steps) + 1}});
   return phases;
 }
 

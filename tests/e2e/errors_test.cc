@@ -255,6 +255,10 @@ TEST_F(Errors, OfModelFolders) {
     return std::vector<std::string>{"generate", model, "--prompt", "a"};
   };
   expect_refused(generate("nowhere"), 1, {"nowhere: no such folder", "config.json"});
+  fs::create_directories(path("empty"));
+  expect_refused(generate("empty"), 1,
+                 {"empty: holds no model and no run: a model folder: ", "run.toml"});
+  expect_refused({"eval", "empty", "--data", "tiny.txt"}, 1, {"empty: holds no model and no run"});
   expect_refused({"generate", "run/model", "--prompt", ""}, 1, {"--prompt"});
   expect_refused({"generate", "run/model", "--prompt-ids", "1,256"}, 1, {"--prompt-ids", "256"});
   expect_refused({"generate", "run/model", "--prompt", "a", "--temperature", "-1"}, 1,

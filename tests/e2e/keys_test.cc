@@ -29,8 +29,14 @@ TEST_F(Keys, AreFoundByNameBeginningAndPattern) {
   const std::string hadamard = run_well({"keys", "recipe.linear.wgrad.hadamard"});
   EXPECT_NE(hadamard.find("0, 16, 32, 64 or 128"), std::string::npos) << hadamard;
   EXPECT_NE(hadamard.find("linear.wgrad.hadamard = 16"), std::string::npos) << hadamard;
+  const std::string start = run_well({"keys", "phase.start"});
+  EXPECT_NE(start.find("phase = [{linear = \"bf16\", start = 0.8}]"), std::string::npos) << start;
   EXPECT_NE(run_well({"keys", "train."}).find("train.lr"), std::string::npos);
   EXPECT_NE(run_well({"keys", "*.hadamard"}).find("linear.fprop.hadamard"), std::string::npos);
+  EXPECT_NE(run_well({"keys", "prescale"}).find("linear.dgrad.weight.prescale"), std::string::npos);
+  EXPECT_TRUE(run_well({"keys", "lr"}).starts_with("train.lr\n"));
+  expect_refused({"keys", "hadamar"}, 1,
+                 {"unknown \"hadamar\"", "nearest known key is linear.fprop.hadamard"});
   expect_refused(
       {"keys", "linear.wgrad.hadamrd"}, 1,
       {"unknown \"linear.wgrad.hadamrd\"", "nearest known key is linear.wgrad.hadamard"});

@@ -166,9 +166,11 @@ TEST_F(Phase, OfGradientsIsSaidAndChosen) {
   EXPECT_EQ(late["phase"][1]["phase"], 1);
   EXPECT_EQ(early["phase"][1]["phase"], 0);
   const auto text = [](const Json& study) { return study["sections"][0]["text"].dump(); };
-  EXPECT_NE(text(late).find("as training has them at the step, for want of a --phase: late at step "
-                            "12 in phase 1 (the last of 2: from 80 % of training on)"),
-            std::string::npos)
+  EXPECT_NE(
+      text(late).find(
+          "in the phase that training has at the step, since no --phase was given: late at step "
+          "12 in phase 1 (the last of 2: from 80 % of training on)"),
+      std::string::npos)
       << text(late);
   EXPECT_NE(text(early).find("where --phase first says: late at step 12 in phase 0"),
             std::string::npos);

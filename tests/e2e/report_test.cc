@@ -1,5 +1,6 @@
 // report.html and the events beside it, as `train` and `compare` leave them.
 #include <algorithm>
+#include <map>
 
 #include "base/json.h"
 #include "program.h"
@@ -191,6 +192,20 @@ TEST_F(Report, OfARunWithOtherSettingsSinceAStepSaysWhere) {
   EXPECT_EQ(rows[1][1]["text"], "train.steps");
   EXPECT_NE(text_of(path("run/run.toml")).find("\n# after step 4: train.steps: 4 -> 8\n"),
             std::string::npos);
+}
+
+TEST_F(Report, OfARunWithPhasesMarksWhereTheyBegin) {
+  (void)run_well({"train", "tiny.toml", "--out", "run", "--threads", "1", "--set",
+                  "recipe.phase=[{start=0.5, linear='bf16'}]"});
+  const Json all = page("run");
+  EXPECT_EQ(all["marks"], Json::parse(R"([{"step": 6.5, "lines":
+      ["phase 1 of the recipe: linear = bf16"]}])"));
+  std::map<std::string, std::string> facts;
+  for (const Json& fact : all["facts"]) facts[fact[0]] = fact[1];
+  EXPECT_TRUE(facts["backend"].ends_with(", 1 thread)")) << facts["backend"];
+  EXPECT_NE(facts["text"].find(" to validate on: "), std::string::npos) << facts["text"];
+  const std::string note = section(all, "Learning rate")["note"];
+  EXPECT_NE(note.find(", 1 thread, as it was"), std::string::npos) << note;
 }
 
 TEST_F(Report, OfARunThatFailsShowsHowItDid) {

@@ -3,8 +3,8 @@
 
 #include "base/isa.h"
 #include "base/json.h"
+#include "base/machine.h"
 #include "base/version.h"
-#include "speed/machine.h"
 
 namespace ng::cli {
 
@@ -13,10 +13,6 @@ Json machine_json(Threads threads) {
           {"cpu", cpu_model()},
           {"isa", name_of(current_isa())},
           {"threads", threads.count}};
-}
-
-std::string machine_text(Threads threads) {
-  return fmt::format("{}, {}, {} threads", cpu_model(), name_of(current_isa()), threads.count);
 }
 
 const Command kBench{

@@ -13,8 +13,6 @@ extern const Command kBenchStep, kBenchGemm, kBenchKernels, kBenchUpdate;
 
 /// This program, the machine, the instruction set and the threads: where a bench's JSON begins.
 [[nodiscard]] Json machine_json(Threads threads);
-/// "AMD EPYC 9B45, avx3, 2 threads"
-[[nodiscard]] std::string machine_text(Threads threads);
 
 /// A matrix that a bench works on.
 struct Footprint {

@@ -1,5 +1,6 @@
 // narrowgauge bench gemm: the GEMM in each format against FP32 and the machine's peak.
 #include "base/json.h"
+#include "base/machine.h"
 #include "base/median.h"
 #include "cli/bench/bench.h"
 #include "cli/shared_flags.h"

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "base/json.h"
+#include "base/machine.h"
 #include "cli/bench/bench.h"
 #include "cli/models/open_model.h"
 #include "cli/run_tables.h"

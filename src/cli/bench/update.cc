@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "base/machine.h"
 #include "cli/bench/bench.h"
 #include "cli/shared_flags.h"
 #include "speed/update_speed.h"

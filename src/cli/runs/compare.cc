@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <map>
+#include <set>
 
 #include "base/files.h"
 #include "base/first_of.h"
@@ -91,6 +93,10 @@ class Comparison {
   [[nodiscard]] const std::vector<CompareRun>& runs() const { return runs_; }
   void put(size_t run, const CompareResult& result) {
     finished_[run] = report::compared_run(runs_[run], result);
+    const std::string& label = runs_[run].of.label;
+    if (numbers_.contains(label)) return;
+    if (std::optional<RecipeNumbers> numbers = numbers_of(runs_[run]))
+      numbers_.emplace(label, std::move(*numbers));
   }
   /// What earlier calls left.
   void take_finished() {
@@ -129,16 +135,23 @@ class Comparison {
     return folders;
   }
   [[nodiscard]] FinishedRuns finished() const {
-    FinishedRuns all{.runs = runs_, .finished = {}, .out = out_, .equal = equal_, .numbers = {}};
-    for (const auto& run : finished_)
-      if (run) all.finished.push_back(*run);
-    all.numbers = numbers_of(all.finished);
+    FinishedRuns all{.runs = runs_, .finished = {}, .out = out_};
+    std::set<std::string> seen;
+    for (const auto& run : finished_) {
+      if (!run) continue;
+      all.finished.push_back(*run);
+      const auto numbers = numbers_.find(run->run.of.label);
+      if (numbers != numbers_.end() && seen.insert(numbers->first).second)
+        all.numbers.push_back(numbers->second);
+    }
+    all.table = compare_table(all.results(), equal_);
     return all;
   }
 
  private:
   std::vector<CompareRun> runs_;
   std::vector<std::optional<report::ComparedRun>> finished_;
+  std::map<std::string, RecipeNumbers> numbers_;  // by the recipe's label
   std::string out_;
   double equal_;
 };

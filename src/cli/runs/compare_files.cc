@@ -16,7 +16,6 @@
 #include "report/recipe_text.h"
 #include "train/compare_table.h"
 #include "train/run_files.h"
-#include "train/run_keys.h"
 
 namespace ng::cli {
 namespace {
@@ -25,16 +24,16 @@ constexpr std::string_view kPageFile = "report.html";
 constexpr std::string_view kCsvFile = "compare.csv";
 constexpr std::string_view kJsonFile = "compare.json";
 constexpr std::string_view kMarkdownFile = "compare.md";
+constexpr std::string_view kMemorySentence =
+    "From weights to all memory: planned bytes for each parameter of the model. Each kind has the "
+    "most of it at any time of a step; all memory is what is allocated, less than their sum, for "
+    "not all are largest at once.\n";
 constexpr std::string_view kMarkdownBegin = "# Recipes compared on ";
 
 Table table_of_cells(const CompareCells& cells) {
   Table table(cells.heading);
   for (const std::vector<std::string>& row : cells.rows) table.row(row);
   return table;
-}
-
-CompareTable table_of_runs(const FinishedRuns& finished) {
-  return compare_table(finished.results(), finished.equal);
 }
 
 std::string validation_text(const RunData& data) {
@@ -80,18 +79,17 @@ std::string matches_of(const FinishedRuns& finished, std::string_view before) {
 }
 
 std::string markdown_of(const FinishedRuns& finished) {
-  const CompareTable table = table_of_runs(finished);
   const std::string& place = finished.runs.front().config.place;
   std::string text =
       fmt::format("{}{}\n\n{}\n\n{}\n", kMarkdownBegin,
                   on_one_line(std::filesystem::path(place).stem().string()),
-                  plan_sentence(finished), table_of_cells(loss_cells(table)).markdown());
-  for (const std::string& sentence : compare_sentences(table)) text += "- " + sentence + "\n";
+                  plan_sentence(finished), table_of_cells(loss_cells(finished.table)).markdown());
+  for (const std::string& sentence : compare_sentences(finished.table))
+    text += "- " + sentence + "\n";
   text += phases_of(finished, "- ") + matches_of(finished, "- ");
-  text +=
-      "\n" + table_of_cells(cost_cells(table)).markdown() +
-      "\nMemory is planned bytes for each parameter: the most of each kind, and all together.\n";
-  const std::string speed = speed_sentence(table);
+  text += fmt::format("\n{}\n{}", table_of_cells(cost_cells(finished.table)).markdown(),
+                      kMemorySentence);
+  const std::string speed = speed_sentence(finished.table);
   return speed.empty() ? text : fmt::format("{}\n{}.\n", text, speed);
 }
 
@@ -114,36 +112,23 @@ void require_same_settings(const std::vector<CompareRun>& runs, const std::strin
   if (!runs_before.empty() && grid != grid_before)
     refuse("--grid", fmt::format("its tables are of a grid by \"{}\", these of one by \"{}\"",
                                  fmt::join(grid_before, ", "), fmt::join(grid, ", ")));
-  const Json settings = before.value("settings", Json::object());
-  for (const auto& key : run_keys()) {
-    if (key.path == "recipe" || key.path == "seed" || key.path == "train.threads" ||
-        grid.contains(key.path) || !settings.contains(key.path))
-      continue;
-    const std::string now = key.print(runs.front().config);
-    if (settings[key.path] != now)
-      refuse(key.path, fmt::format("its tables are of runs with {}, these have {}",
-                                   settings[key.path].dump(), on_one_line(now)));
-  }
+  const Json said = before.value("settings", Json::object());
+  PrintedSettings settings;
+  for (const auto& [key, value] : said.items())
+    settings[key] = value.is_string() ? value.get<std::string>() : value.dump();
+  for (const auto& [key, old, now] : differing_settings(settings, runs.front().config))
+    if (key != "seed" && !grid.contains(key))
+      refuse(key, fmt::format("its tables are of runs with {}, these have {}", json_text(Json(old)),
+                              on_one_line(now)));
 }
 
 }  // namespace
 
-std::vector<RecipeNumbers> numbers_of(const std::vector<report::ComparedRun>& finished) {
-  std::vector<RecipeNumbers> all;
-  for (const report::ComparedRun& one : finished) {
-    const std::string& label = one.run.of.label;
-    const std::string model = join_path(one.run.folder, kModelFolder);
-    const bool is_known = std::ranges::find(all, label, &RecipeNumbers::label) != all.end();
-    if (is_known || !is_folder(model)) continue;
-    all.push_back({label, Recipe::load(one.run.config.recipe), io::read_model_config({model, ""})});
-  }
-  return all;
-}
-
-std::vector<CompareResult> FinishedRuns::results() const {
-  std::vector<CompareResult> all;
-  for (const report::ComparedRun& run : finished) all.push_back(run.result);
-  return all;
+std::optional<RecipeNumbers> numbers_of(const CompareRun& run) {
+  const std::string model = join_path(run.folder, kModelFolder);
+  if (!is_folder(model)) return {};
+  return RecipeNumbers{run.of.label, Recipe::load(run.config.recipe),
+                       io::read_model_config({model, ""})};
 }
 
 void require_own_outputs(const std::vector<CompareRun>& runs, const std::string& out) {
@@ -159,19 +144,18 @@ void require_own_outputs(const std::vector<CompareRun>& runs, const std::string&
 }
 
 void write_compare_files(const FinishedRuns& finished) {
-  const CompareTable table = table_of_runs(finished);
   const auto write = [&](std::string_view name, const std::string& text) {
     write_file_atomically(join_path(finished.out, name), text);
   };
-  write(kPageFile, report::html_of(report::compare_page(finished.finished, table,
+  write(kPageFile, report::html_of(report::compare_page(finished.finished, finished.table,
                                                         finished.runs.size(), finished.out)));
-  write(kCsvFile, compare_csv(table));
+  write(kCsvFile, compare_csv(finished.table));
   write(kJsonFile, json_text(json_of(finished), 2) + "\n");
   write(kMarkdownFile, markdown_of(finished));
 }
 
 Json json_of(const FinishedRuns& finished) {
-  Json json = compare_json(table_of_runs(finished), finished.runs, finished.results());
+  Json json = compare_json(finished.table, finished.runs, finished.results());
   for (const auto& [label, recipe, model] : finished.numbers) {
     const auto phases = static_cast<int>(recipe.phase_starts().size());
     Json said = report::numbers_json(recipe, phase_of(recipe, phases - 1), model);
@@ -183,14 +167,13 @@ Json json_of(const FinishedRuns& finished) {
 }
 
 std::string text_of(const FinishedRuns& finished) {
-  const CompareTable table = table_of_runs(finished);
   std::string text =
-      plan_sentence(finished) + "\n\n" + table_of_cells(loss_cells(table)).text() + "\n";
-  for (const std::string& sentence : compare_sentences(table)) text += sentence + "\n";
+      plan_sentence(finished) + "\n\n" + table_of_cells(loss_cells(finished.table)).text() + "\n";
+  for (const std::string& sentence : compare_sentences(finished.table)) text += sentence + "\n";
   text += phases_of(finished, "") + matches_of(finished, "");
-  text += "\n" + table_of_cells(cost_cells(table)).text() +
-          "the most bytes per parameter of each kind in the columns on the right\n";
-  const std::string speed = speed_sentence(table);
+  text += fmt::format("\n{}\n{}", table_of_cells(cost_cells(finished.table)).text(),
+                      kMemorySentence);
+  const std::string speed = speed_sentence(finished.table);
   return speed.empty() ? text : text + speed + "\n";
 }
 

@@ -1,6 +1,7 @@
 // What a comparison leaves beside its runs: report.html, compare.csv, compare.json, compare.md.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,17 +16,16 @@ struct RecipeNumbers {
   Recipe recipe;
   ModelConfig model;
 };
-/// Of each recipe of which a run has written its model.
-[[nodiscard]] std::vector<RecipeNumbers> numbers_of(
-    const std::vector<report::ComparedRun>& finished);
+/// Of the recipe of a run that has written its model.
+[[nodiscard]] std::optional<RecipeNumbers> numbers_of(const CompareRun& run);
 
 /// All runs of a comparison, and those that are finished, both in the order of compare_runs.
 struct FinishedRuns {
   const std::vector<CompareRun>& runs;
   std::vector<report::ComparedRun> finished;
   std::string out;
-  double equal = 0;                    ///< as compare_table() takes it
-  std::vector<RecipeNumbers> numbers;  ///< numbers_of() the finished
+  CompareTable table = {};                  ///< of the finished
+  std::vector<RecipeNumbers> numbers = {};  ///< of each recipe of which a run has a model
   [[nodiscard]] std::vector<CompareResult> results() const;
 };
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/machine.h"
 #include "base/text.h"
-#include "cli/bench/bench.h"
 #include "cli/output.h"
 #include "cli/run_tables.h"
 #include "recipe/phase_choice.h"
@@ -71,7 +71,7 @@ void TrainScreen::begin(Session& session, const std::string& out) {
   put(fmt::format("model       {}\n", report::model_text(session.model().config())));
   put(fmt::format("parameters  {}\n", count_text(session.model().parameter_count())));
   const DataOrigin& origin = session.data().origin();
-  put(fmt::format("text        {}: {}\n", session.data().size_text(), validation_text(origin)));
+  put(fmt::format("text        {}\n", report::data_text(session.data())));
   if (origin.train.by_pattern) put(fmt::format("files       {}\n", text_of(origin.train)));
   const std::string recipe = report::recipe_text(session);
   const std::string matches = report::matches_text(session);
