@@ -183,7 +183,7 @@ def test_save_and_load_keep_every_bit_in_any_process(tmp_path):
         assert all(torch.equal(saved[key], again["state"][number][key]) for key in saved)
 
 
-def test_what_is_not_its_own_is_refused(trained):
+def test_what_is_not_its_own_is_refused(trained, program):
     run = trained("fp8-lm", 2)
     model, optimizer = in_recipe(run, "fp8-lm")
     before = {name: value.clone() for name, value in model.state_dict().items()}
@@ -205,6 +205,11 @@ def test_what_is_not_its_own_is_refused(trained):
         ngt.save_checkpoint(run, other, optimizer_of_other)
     with pytest.raises(ng.Error, match="keep"):
         ngt.save_checkpoint(run, model, optimizer, keep=0)
+    program("train", "run.toml", "--out", "twin", "--set", "twin=1")
+    own = "twin: 1, but the model draws by its seed alone: a run without twin"
+    refused(own, "twin")
+    with pytest.raises(ng.Error, match=own):
+        ngt.save_checkpoint("twin", *in_recipe(run, "fp8-lm", step=2))
     state = run / "checkpoints" / "step-00000002" / "state.safetensors"
     shutil.rmtree(run / "checkpoints" / "step-00000001")
     state.write_bytes(state.read_bytes()[:-1])
