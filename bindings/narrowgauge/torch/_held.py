@@ -10,7 +10,7 @@ from torch import Tensor
 from .. import _core
 from .._errors import Error
 from ._parameters import Place
-from ._state import _sample, _version
+from ._sight import sample, version
 
 #: Settings of a group that may change from step to step.
 _NUMBERS = ("beta1", "beta2", "eps", "weight_decay")
@@ -137,7 +137,7 @@ class Held:
         self._seen = self._sight()
 
     def _sight(self) -> tuple[int, int]:
-        return _version(self.parameter), _sample(self.parameter)
+        return version(self.parameter), sample(self.parameter)
 
     def _take_changes(self) -> None:
         """Values that somebody else wrote become those of the storage; moments stay."""
