@@ -96,6 +96,7 @@ class _Linear(torch.autograd.Function):
         return y.reshape(*x.shape[:-1], weight.shape[0])
 
     @staticmethod
+    @torch.autograd.function.once_differentiable
     def backward(ctx, grad):
         x, weight, when = ctx.saved_tensors
         dx, dw, db = linear_backward(

@@ -38,6 +38,8 @@ class Linear(_Mixin):
         _operators.require_plain(state, x)
         _operators.require(state, "input", x)
         _operators.require(state, "weight", self.weight)
+        if self.bias is not None:
+            _operators.require(state, "bias", self.bias)
         if not state.engine.takes_kernels(x.device):
             if self.ng_bits is not None:
                 raise state.refuse(

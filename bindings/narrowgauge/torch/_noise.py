@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from ._operators import refuse_twice
 from ._state import LayerState, state_of
 
 
@@ -103,6 +104,7 @@ if hasattr(torch.library, "custom_op"):
         return (*_gradients(ctx, grad), *[None] * 4)
 
     _add.register_autograd(_grad, setup_context=_set_up)
+    _differentiate.register_autograd(refuse_twice)
 else:
     _differentiate = _backward
 

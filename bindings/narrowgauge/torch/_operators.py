@@ -64,7 +64,11 @@ def require(state: LayerState, what: str, tensor: Tensor) -> None:
 
 
 def require_plain(state: LayerState, x: Tensor) -> None:
-    """That a call is none of a transform which would change what is drawn, or drop the drawing."""
+    """That x is (..., K), and that a call is none of a transform which would change what is drawn,
+    or drop the drawing.
+    """
+    if x.dim() == 0 or x.shape[-1] != state.inputs:
+        raise state.refuse(f"input is {tuple(x.shape)}", f"(..., {state.inputs})")
     compiler = getattr(torch, "compiler", None)
     if compiler is not None and getattr(compiler, "is_exporting", lambda: False)():
         raise state.refuse(
@@ -168,7 +172,8 @@ def _save(ctx, x, weight, bias, scales, layer, ticket) -> None:
     ctx.save_for_backward(x if needs[1] else x.new_empty(0), weight, bias, scales, ticket)
 
 
-def _twice(*_: object) -> None:
+def refuse_twice(*_: object) -> None:
+    """The gradient of a backward pass."""
     raise Error("a gradient of a gradient", "models without narrowgauge.torch.convert", "backward")
 
 
@@ -221,7 +226,7 @@ if hasattr(torch.library, "custom_op"):
         return (*_gradients(grad, *ctx.saved_tensors, ctx.layer, _needs(ctx)), *[None] * 5)
 
     _linear.register_autograd(_grad, setup_context=_set_up)
-    _backward.register_autograd(_twice)
+    _backward.register_autograd(refuse_twice)
 else:
 
     class _Linear(torch.autograd.Function):
