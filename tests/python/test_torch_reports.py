@@ -27,9 +27,11 @@ def pair(width=32) -> nn.ModuleList:
 
 def test_what_layers_do_not_do_is_said():
     report = ngt.convert(layers(blocks=pair()), "fp8-lm")
-    update, wire = report.others
+    update, wire, ranks = report.others
     assert update.startswith("weights.storage = fp8_e4m3, weights.master = fp16")
     assert wire.startswith("gradient.communicate = fp8_e4m3") and "auto_scale = true" in wire
+    assert ranks == ("gradient.shard = tensor, communication.activations = fp8_e4m3, "
+                     "communication.weights = fp8_e4m3: of the trainer's ranks alone")  # fmt: skip
     assert all(line in str(report) for line in report.others)
     assert ngt.convert(layers(blocks=pair()), "mxfp4-all").others == []
     assert "optimizer.kind = muon" in ngt.convert(layers(blocks=pair()), "muon").others[0]
@@ -44,6 +46,21 @@ def test_names_that_users_say():
     assert [row.layer for row in report] == ["blocks.0.linear", "blocks.1.linear", "head"]
     with pytest.raises(ng.Error, match='^out: lies in no block.*skip=."out"'):
         ngt.convert(model, "bf16")
+
+
+def test_blocks_of_timm_and_of_older_transformers_have_their_names():
+    def attention(*names):
+        return layers(**{name: nn.Linear(8, 8) for name in names})
+
+    block = layers(attn=attention("qkv", "proj"), mlp=attention("fc1_g", "fc2"))
+    model = layers(blocks=nn.Sequential(block, copy.deepcopy(block)), head=nn.Linear(8, 2))
+    assert [row.layer for row in ngt.convert(model, "bf16")][3:] == [
+        "blocks.0.mlp.down", "blocks.1.attn.qkv", "blocks.1.attn.out", "blocks.1.mlp.fc1_g",
+        "blocks.1.mlp.down", "head"]  # fmt: skip
+    older = layers(attention=layers(attention=attention("query", "key", "value")))
+    model = layers(encoder=layers(layer=nn.ModuleList([older])))
+    assert [row.layer for row in ngt.convert(model, "bf16")] == [
+        f"blocks.0.attn.{part}" for part in "qkv"]  # fmt: skip
 
 
 def test_blocks_in_blocks_belong_to_the_outer():
@@ -75,6 +92,28 @@ class Own(nn.Linear):
 
     def forward(self, x):
         return super().forward(x).relu()
+
+
+def test_the_report_says_bytes_and_sizes_that_blocks_do_not_divide():
+    model = layers(blocks=nn.ModuleList(nn.Linear(40, 64) for _ in range(2)), head=nn.Linear(40, 3))
+    report = ngt.convert(model, "mxfp4")
+    first, second, head = report
+    assert first.bytes == second.bytes == 64 * 20 + 64 * 2  # codes, and two scales a row
+    assert head.bytes == 4 * 3 * 40 and "1,408" in str(report)
+    assert report.warnings == [
+        "blocks.*: 40 inputs are no multiple of 32: zeros fill the last block"
+    ]
+    assert ngt.convert(layers(blocks=pair(64)), "mxfp4").warnings == []
+
+
+def test_what_a_recipe_says_in_vain_is_warned_of():
+    vain = {"layers": ["*.attn.q"], "linear": "bf16"}
+    recipe = {"inherit": "gaussws-all", "weight_noise.layers": ["*.attn.k"]}
+    noise, override = ngt.convert(layers(blocks=pair(64)), {**recipe, "override": [vain]}).warnings
+    assert noise.startswith("weight_noise.layers: match no layer of this model")
+    assert override == "override[1]: means no layer of this model"
+    said = {"inherit": "mxfp4", "override": [{**vain, "optional": True}]}
+    assert ngt.convert(layers(blocks=pair(64)), said).warnings == []
 
 
 def test_layers_that_cannot_be_converted_are_warned_of():

@@ -38,6 +38,7 @@ class Converted:
     dgrad: str
     wgrad: str
     kernel: str  #: how the forward product is computed
+    bytes: int  #: of the weight in the numbers of the forward product: codes and scales
 
 
 @dataclass
@@ -57,11 +58,12 @@ class Conversion:
         return len(self.layers)
 
     def __str__(self) -> str:
-        heading = ("module", "layer", "shape", "fprop", "dgrad", "wgrad", "kernel")
+        heading = ("module", "layer", "shape", "fprop", "dgrad", "wgrad", "kernel", "bytes")
         rows = [heading] + [
-            (c.module, c.layer, f"{c.outputs}x{c.inputs}", c.fprop, c.dgrad, c.wgrad, c.kernel)
+            (c.module, c.layer, f"{c.outputs}x{c.inputs}", c.fprop, c.dgrad, c.wgrad, c.kernel,
+             f"{c.bytes:,}")
             for c in self.layers
-        ]
+        ]  # fmt: skip
         widths = [max(len(row[i]) for row in rows) for i in range(len(heading))]
         lines = ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths)).rstrip() for row in rows]
         skipped = _by_glob(self.skipped)
@@ -125,6 +127,8 @@ def convert(
             states[module] = state
         report = Conversion(loaded.name, [], skipped, list(loaded.warnings), left_to_others(loaded))
         report.warnings += _warnings(model, loaded, steps)
+        report.warnings += loaded.model_warnings(list(named.values()), depth)
+        report.warnings += _by_glob(w for state in states.values() for w in _filled(state))
         report.layers = [_convert_layer(chosen[module], states[module]) for module in states]
         _follow_passes(model)
         return report
@@ -182,6 +186,20 @@ def _warnings(model: nn.Module, recipe: _core.Recipe, steps: int | None) -> list
     if recipe.phases > 1 and steps is None:
         found.append(f"{recipe.name} has {recipe.phases} phases: the first holds without `steps`")
     return found
+
+
+def _filled(state: LayerState) -> list[str]:
+    """What of a layer's sizes the blocks of its recipe do not divide."""
+    fprop, dgrad, _ = state.core().products
+    return [
+        f"{state.module or 'model'}: {size} {what} are no multiple of {multiple}: zeros fill the "
+        "last block"
+        for size, what, multiple in (
+            (state.inputs, "inputs", fprop["k_multiple"]),
+            (state.outputs, "outputs", dgrad["k_multiple"]),
+        )
+        if size % multiple
+    ]
 
 
 def _by_glob(lines: Iterable[str]) -> list[str]:
@@ -250,7 +268,7 @@ def _convert_layer(layer: nn.Module, state: LayerState) -> Converted:
     fprop, dgrad, wgrad = (_numbers_text(product) for product in core.products)
     return Converted(
         state.module, state.name, state.outputs, state.inputs, fprop, dgrad, wgrad,
-        core.products[0]["runs"],
+        core.products[0]["runs"], core.weight_bytes,
     )  # fmt: skip
 
 
