@@ -142,6 +142,31 @@ def test_other_devices_and_types_are_refused_by_name():
         half(torch.zeros(2, 32))
 
 
+@pytest.mark.parametrize("engine", ["auto", "torch"])
+def test_what_no_layer_computes_is_refused_by_name(engine):
+    layer = nn.Linear(64, 32)
+    ngt.convert(layer, "mxfp4-all", engine=engine)
+    for shape in [(3, 128), (3, 65), ()]:  # of which the first would be cut into rows
+        with pytest.raises(ng.Error, match=rf"blocks.0.linear: input is \({str(shape)[1:-1]}\): "):
+            layer(torch.randn(shape))
+    x = torch.randn(3, 64, requires_grad=True)
+    (grad,) = torch.autograd.grad(layer(x).square().sum(), x, create_graph=True)
+    with pytest.raises((ng.Error, RuntimeError), match="gradient of a gradient|once_diff"):
+        grad.square().sum().backward()
+    layer.bias.data = layer.bias.data.half()
+    with pytest.raises(ng.Error, match=r"blocks.0.linear: bias is torch\.float16: torch\.float32"):
+        layer(x)
+
+
+def test_noise_is_differentiated_once():
+    layer = nn.Linear(64, 32)
+    ngt.convert(layer, "gaussws-all", names=lambda _: "blocks.0.mlp.up")
+    y = layer(torch.randn(3, 64)).square().sum()
+    with pytest.raises((ng.Error, RuntimeError), match="gradient of a gradient|once_diff"):
+        (grad,) = torch.autograd.grad(y, layer.weight, create_graph=True)
+        grad.square().sum().backward()
+
+
 @has_compile
 def test_transforms_that_do_not_work_say_what_does():
     model = nn.Linear(32, 32)
