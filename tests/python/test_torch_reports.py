@@ -96,14 +96,14 @@ class Own(nn.Linear):
 
 def test_the_report_says_bytes_and_sizes_that_blocks_do_not_divide():
     model = layers(blocks=nn.ModuleList(nn.Linear(40, 64) for _ in range(2)), head=nn.Linear(40, 3))
-    report = ngt.convert(model, "mxfp4")
+    report = ngt.convert(model, "mxfp4-all")
     first, second, head = report
     assert first.bytes == second.bytes == 64 * 20 + 64 * 2  # codes, and two scales a row
-    assert head.bytes == 4 * 3 * 40 and "1,408" in str(report)
+    assert head.bytes == 2 * 3 * 40 and "1,408" in str(report)
     assert report.warnings == [
         "blocks.*: 40 inputs are no multiple of 32: zeros fill the last block"
     ]
-    assert ngt.convert(layers(blocks=pair(64)), "mxfp4").warnings == []
+    assert ngt.convert(layers(blocks=pair(64)), "mxfp4-all").warnings == []
 
 
 def test_what_a_recipe_says_in_vain_is_warned_of():
@@ -112,7 +112,7 @@ def test_what_a_recipe_says_in_vain_is_warned_of():
     noise, override = ngt.convert(layers(blocks=pair(64)), {**recipe, "override": [vain]}).warnings
     assert noise.startswith("weight_noise.layers: match no layer of this model")
     assert override == "override[1]: means no layer of this model"
-    said = {"inherit": "mxfp4", "override": [{**vain, "optional": True}]}
+    said = {"inherit": "mxfp4-all", "override": [{**vain, "optional": True}]}
     assert ngt.convert(layers(blocks=pair(64)), said).warnings == []
 
 
