@@ -231,7 +231,7 @@ def test_auto_scales_of_gradients_are_in_checkpoints(trained, monkeypatch):
         hook = ngt.gradient_hook(torch.nn.parallel.DistributedDataParallel(model), "fp8-lm")
         ngt.load_checkpoint(run, model, optimizer, hook=hook)
         state = hook.state_dict()
-        assert state["step"] == 2 and set(state["scales"].values()) == {2.0}
+        assert state["step"] == 2 and state["scales"] and 0.0 not in state["scales"].values()
         ngt.save_checkpoint(run, model, optimizer, hook=hook)
         assert {of.name: of.read_bytes() for of in saved.iterdir()} == before
         moved = {**state, "scales": {tensor: -7.0 - tensor for tensor in state["scales"]}}

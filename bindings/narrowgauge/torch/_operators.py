@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from types import FrameType
-from typing import Optional
+from typing import Any, Optional
 
 import torch
 import torch.utils.checkpoint
@@ -161,11 +161,14 @@ def _gradients(
     return [part if need else None for part, need in zip(made, needs)]
 
 
-def _needs(ctx: torch.autograd.function.FunctionCtx) -> list[bool]:
+def _needs(ctx: Any) -> list[bool]:
     return [bool(need) for need in ctx.needs_input_grad[:3]]
 
 
-def _save(ctx, x, weight, bias, scales, layer, ticket) -> None:
+def _save(
+    ctx: Any, x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor],
+    layer: int, ticket: Tensor,
+) -> None:
     """Of x and the weight what gradients will be made of."""
     needs = _needs(ctx)
     ctx.layer, ctx.inputs = layer, x.shape[-1]
@@ -195,7 +198,10 @@ if hasattr(torch.library, "custom_op"):
         return forward_pass(x, weight, bias, scales, layer, training)
 
     @_linear.register_fake
-    def _(x, weight, bias, scales, clock, layer, outputs, training):
+    def _(
+        x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor], clock: Tensor,
+        layer: int, outputs: int, training: bool,
+    ) -> Tensors:
         return x.new_empty((*x.shape[:-1], outputs)), torch.empty(3, dtype=torch.int64)
 
     @torch.library.custom_op("narrowgauge::linear_backward", mutates_args=())
@@ -206,7 +212,10 @@ if hasattr(torch.library, "custom_op"):
         return backward_pass(grad, x, weight, bias, scales, ticket, layer, needs)
 
     @_backward.register_fake
-    def _(grad, x, weight, bias, scales, ticket, layer, needs):
+    def _(
+        grad: Tensor, x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor],
+        ticket: Tensor, layer: int, needs: list[bool],
+    ) -> tuple[Tensor, Tensor, Tensor]:
         inputs = weight.shape[0] if grad.shape[-1] == weight.shape[1] else weight.shape[1]
         return (
             grad.new_empty((*grad.shape[:-1], inputs) if needs[0] else 0),
@@ -218,11 +227,11 @@ if hasattr(torch.library, "custom_op"):
         "narrowgauge::begin_pass", _count_pass, mutates_args=("clock",)
     )
 
-    def _set_up(ctx, inputs, output):
+    def _set_up(ctx: Any, inputs: tuple[Any, ...], output: Tensors) -> None:
         x, weight, bias, scales, _, layer, _, _ = inputs
         _save(ctx, x, weight, bias, scales, layer, output[1])
 
-    def _grad(ctx, grad, _):
+    def _grad(ctx: Any, grad: Tensor, _: Any) -> tuple[Optional[Tensor], ...]:
         return (*_gradients(grad, *ctx.saved_tensors, ctx.layer, _needs(ctx)), *[None] * 5)
 
     _linear.register_autograd(_grad, setup_context=_set_up)
@@ -233,17 +242,23 @@ else:
         """The same before torch had operators of others."""
 
         @staticmethod
-        def forward(ctx, x, weight, bias, scales, layer, training):
+        def forward(
+            ctx: Any, x: Tensor, weight: Tensor, bias: Optional[Tensor],
+            scales: Optional[Tensor], layer: int, training: bool,
+        ) -> Tensor:
             y, ticket = forward_pass(x, weight, bias, scales, layer, training)
             _save(ctx, x, weight, bias, scales, layer, ticket)
             return y
 
         @staticmethod
         @torch.autograd.function.once_differentiable
-        def backward(ctx, grad):
+        def backward(ctx: Any, grad: Tensor) -> tuple[Optional[Tensor], ...]:
             return (*_gradients(grad, *ctx.saved_tensors, ctx.layer, _needs(ctx)), *[None] * 3)
 
     begin_pass, _backward = _count_pass, backward_pass
 
-    def _linear(x, weight, bias, scales, clock, layer, outputs, training):
+    def _linear(
+        x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor], clock: Tensor,
+        layer: int, outputs: int, training: bool,
+    ) -> tuple[Tensor]:
         return (_Linear.apply(x, weight, bias, scales, layer, training),)
