@@ -175,3 +175,25 @@ def test_transforms_that_do_not_work_say_what_does():
         torch.vmap(model)(torch.randn(3, 32))
     with pytest.raises(ng.Error, match=r"torch\.export.*restore\(model\)"):
         torch.export.export(model, (torch.randn(3, 32),))
+    for transform in (lambda x: torch.func.grad(lambda x: model(x).sum())(x),
+                      lambda x: torch.func.jvp(model, (x,), (x,))):  # fmt: skip
+        with pytest.raises(ng.Error, match=r"torch\.func.*loss\.backward"):
+            transform(torch.randn(3, 32))
+
+
+@pytest.mark.parametrize(
+    "words", [{"seed": -1}, {"seed": "a"}, {"step": 1 << 32}, {"blocks": 0}, {"steps": 0}]
+)
+def test_numbers_of_convert_are_checked(words):
+    ((key, value),) = words.items()
+    with pytest.raises(ng.Error, match=f"^{key}: {value}: a whole number from"):
+        ngt.convert(layers(blocks=pair()), "bf16", **words)
+
+
+def test_models_without_layers_to_convert_are_refused():
+    for layer in (nn.LazyLinear(4), nn.Linear(0, 4)):
+        with pytest.raises(ng.Error, match=r'^out: has a weight without values: .*skip=."out"'):
+            ngt.convert(layers(blocks=pair(), out=layer), "bf16", names={"out": "head"})
+    with pytest.raises(ng.Error, match="^model: is NoneType: a torch.nn.Module"):
+        ngt.convert(None, "bf16")
+    assert ngt.convert(layers(blocks=pair(), out=nn.Linear(4, 4)), "bf16", skip="out").skipped

@@ -90,7 +90,7 @@ def load_checkpoint(
 class _Row(NamedTuple):
     """A tensor of a checkpoint: owner "blocks.0.attn.q.weight", name "moment1.float32"."""
 
-    index: int
+    place: int  #: in the core
     owner: str
     name: str
     size: int  #: bytes
@@ -129,7 +129,7 @@ class _State:
 
     def _sort(self, held: dict[str, Held]) -> None:
         """By who has them here."""
-        for row in (_Row(index, *of) for index, of in enumerate(self.core.rows())):
+        for row in (_Row(place, *of) for place, of in enumerate(self.core.rows())):
             if row.name.startswith(_OF_WIRE):
                 self._wire.append(row)
             elif row.owner in self._layers:
@@ -144,13 +144,13 @@ class _State:
         """What the model and the optimizer hold becomes the core's."""
         for row in self._wire:
             if row.owner in self.optimizer.wire:
-                self.core.put(row.index, self.optimizer.wire[row.owner])
+                self.core.put(row.place, self.optimizer.wire[row.owner])
         for row in self._scales:
-            self.core.put(row.index, _bytes(self._scale(row)))
+            self.core.put(row.place, _bytes(self._scale(row)))
         for held, rows in self._held.items():
             state = held.state()
             for row in rows:
-                self.core.put(row.index, state[row.name])
+                self.core.put(row.place, state[row.name])
 
     def take(self) -> None:
         """What the core holds becomes the model's and the optimizer's."""
@@ -164,19 +164,17 @@ class _State:
 
     def _given(self, row: _Row) -> Tensor:
         given = torch.empty(row.size, dtype=torch.uint8)
-        self.core.get(row.index, given)
+        self.core.get(row.place, given)
         return given
 
     def _scale(self, row: _Row) -> Tensor:
         """A part of a layer's buffer: of "scale.fprop.input.history.float32"."""
         found = self._layers[row.owner]
-        at = 0
+        at, scales = 0, found.ng_scales
         for role, history in zip(ROLES, found.ng_state.core().histories):
-            if history and row.name.startswith(f"scale.{role}."):
+            if scales is not None and history and row.name.startswith(f"scale.{role}."):
                 is_scale = row.name.startswith(f"scale.{role}.encode")
-                return found.ng_scales[at : at + 1] if is_scale else (
-                    found.ng_scales[at + 1 : at + 1 + history]
-                )
+                return scales[at : at + 1] if is_scale else scales[at + 1 : at + 1 + history]
             at += 1 + history if history else 0
         raise Error(f"{row.owner} has no {row.name}", "", key="model")
 

@@ -26,7 +26,7 @@ class GradientHook:
     def __init__(
         self, ddp: DistributedDataParallel, recipe: _core.Recipe, seed: int, step: int
     ) -> None:
-        self._group = ddp.process_group
+        self._group: Any = ddp.process_group
         self._step, self._seen = step, 0
         self._rank = dist.get_rank(self._group)
         model = ddp.module
@@ -67,7 +67,7 @@ class GradientHook:
 
     def _exchange(self, sends: list[tuple[int, Any]], receives: list[tuple[int, Any]]) -> None:
         """Messages of one exchange; those of a pair of ranks in their order."""
-        work = [dist.irecv(_bytes(m), self._of(rank), self._group) for rank, m in receives]
+        work: list[Any] = [dist.irecv(_bytes(m), self._of(rank), self._group) for rank, m in receives]
         work += [dist.isend(_bytes(m), self._of(rank), self._group) for rank, m in sends]
         for one in work:
             one.wait()
@@ -76,7 +76,8 @@ class GradientHook:
         """What torch calls a rank of the group."""
         if not hasattr(dist, "get_global_rank"):
             return rank
-        return dist.get_global_rank(self._group or dist.group.WORLD, rank)
+        group: Any = self._group or dist.group.WORLD
+        return dist.get_global_rank(group, rank)
 
     def state_dict(self) -> dict[str, Any]:
         """What load_state_dict takes, of any rank: all have the same."""

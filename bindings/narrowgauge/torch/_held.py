@@ -55,9 +55,8 @@ class Held:
         """An error that names the parameter."""
         return Error(problem, remedy, place=self.place.shown)
 
-    def step(self, lr: float, step: int, settings: dict[str, Any]) -> str:
-        """One update by its gradient. Returns the state that went beyond its format; "": none."""
-        grad = self.parameter.grad
+    def step(self, grad: Tensor, lr: float, step: int, settings: dict[str, Any]) -> str:
+        """One update. Returns the state that went beyond its format; "": none."""
         self._require(grad, "has a gradient that is")
         numbers = {key: settings[key] for key in _NUMBERS}
         if numbers != self._numbers:

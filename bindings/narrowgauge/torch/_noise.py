@@ -112,7 +112,7 @@ if hasattr(torch.library, "custom_op"):
     _add.register_autograd(_grad, setup_context=_set_up)
     _differentiate.register_autograd(refuse_twice)
 else:
-    _differentiate = _backward
+    _differentiate = _backward  # type: ignore[assignment]
 
     class _Add(torch.autograd.Function):
         """The same before torch had operators of others."""
@@ -132,7 +132,7 @@ else:
         def backward(ctx: Any, grad: Tensor) -> tuple[Optional[Tensor], ...]:
             return (*_gradients(ctx, grad), None, None)
 
-    def _add(
+    def _add(  # type: ignore[misc]
         weight: Tensor, bits: Tensor, clip: Optional[Tensor], clock: Tensor, layer: int,
         turned: bool, training: bool,
     ) -> tuple[Tensor]:

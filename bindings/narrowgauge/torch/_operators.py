@@ -81,6 +81,12 @@ def require_plain(state: LayerState, x: Tensor) -> None:
         raise state.refuse(
             "vmap would scale and draw row by row", "a batch of inputs in one call, without vmap"
         )
+    is_forward_mode = getattr(torch.autograd.forward_ad, "_current_level", -1) >= 0
+    if is_forward_mode or torch._C._functorch.peek_interpreter_stack() is not None:
+        raise state.refuse(
+            "torch.func and forward mode have no recipe's gradients",
+            "loss.backward(), or torch.autograd.grad",
+        )
 
 
 def forward_pass(
@@ -138,7 +144,7 @@ def backward_pass(
         )
     if needs[1] and state.turned:
         dw = dw.t().contiguous()
-    return dx, dw, db.to(bias.dtype) if needs[2] else db
+    return dx, dw, db.to(bias.dtype) if bias is not None and needs[2] else db
 
 
 def _row(bias: Optional[Tensor]) -> Optional[Tensor]:
@@ -153,11 +159,9 @@ def linear(
     return _linear(x, weight, bias, scales, clock, state.number, state.outputs, training)[0]
 
 
-def _gradients(
-    grad: Tensor, x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor],
-    ticket: Tensor, layer: int, needs: list[bool],
-) -> list[Optional[Tensor]]:
-    made = _backward(grad, x, weight, bias, scales, ticket, layer, needs)
+def _gradients(ctx: Any, grad: Tensor) -> list[Optional[Tensor]]:
+    needs = _needs(ctx)
+    made = _backward(grad, *ctx.saved_tensors, ctx.layer, needs)
     return [part if need else None for part, need in zip(made, needs)]
 
 
@@ -220,7 +224,7 @@ if hasattr(torch.library, "custom_op"):
         return (
             grad.new_empty((*grad.shape[:-1], inputs) if needs[0] else 0),
             weight.new_empty(weight.shape if needs[1] else 0),
-            bias.new_empty(bias.shape) if needs[2] else torch.empty(0),
+            bias.new_empty(bias.shape) if bias is not None and needs[2] else torch.empty(0),
         )
 
     begin_pass = torch.library.custom_op(
@@ -232,7 +236,7 @@ if hasattr(torch.library, "custom_op"):
         _save(ctx, x, weight, bias, scales, layer, output[1])
 
     def _grad(ctx: Any, grad: Tensor, _: Any) -> tuple[Optional[Tensor], ...]:
-        return (*_gradients(grad, *ctx.saved_tensors, ctx.layer, _needs(ctx)), *[None] * 5)
+        return (*_gradients(ctx, grad), *[None] * 5)
 
     _linear.register_autograd(_grad, setup_context=_set_up)
     _backward.register_autograd(refuse_twice)
@@ -253,11 +257,11 @@ else:
         @staticmethod
         @torch.autograd.function.once_differentiable
         def backward(ctx: Any, grad: Tensor) -> tuple[Optional[Tensor], ...]:
-            return (*_gradients(grad, *ctx.saved_tensors, ctx.layer, _needs(ctx)), *[None] * 3)
+            return (*_gradients(ctx, grad), *[None] * 3)
 
-    begin_pass, _backward = _count_pass, backward_pass
+    begin_pass, _backward = _count_pass, backward_pass  # type: ignore[assignment]
 
-    def _linear(
+    def _linear(  # type: ignore[misc]
         x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor], clock: Tensor,
         layer: int, outputs: int, training: bool,
     ) -> tuple[Tensor]:

@@ -32,8 +32,8 @@ def engines_of(model: nn.Module) -> list[Engine]:
     return list({id(engine): engine for engine in engines}.values())
 
 
-def begin_pass(model: nn.Module, args: tuple[Any, ...]) -> None:
-    """Before each call of a converted model: the next micro-batch of the step, where it trains."""
+def begin_pass(model: Any, args: tuple[Any, ...]) -> None:
+    """Before each call of a converted model, an nn.Module: the next micro-batch of the step, where it trains."""
     if model.training and torch.is_grad_enabled():
         for engine in model.ng_engines:
             _operators.begin_pass(engine.clock)
@@ -83,7 +83,7 @@ def attach(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
             of.copy_(values)
 
     optimizer.param_groups[0].setdefault(STEP_KEY, engines[0].step)
-    optimizer._ng_model = model
+    setattr(optimizer, "_ng_model", model)
     _after(optimizer, "step", after)
     _after(optimizer, "load_state_dict", loaded)
 
