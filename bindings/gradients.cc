@@ -1,12 +1,18 @@
 // Gradients between ranks whose messages torch.distributed carries.
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 
 #include "backend/gradient_scale.h"
 #include "bind.h"
+#include "comm/auto_scale.h"
 #include "comm/gradient_exchange.h"
 #include "comm/gradient_sum.h"
 #include "recipe/recipe.h"
@@ -92,22 +98,28 @@ class GroupComm final : public Comm {
 /// Gradients of a model's parameters, one after the other, the same on every rank.
 class GradientReducer {
  public:
-  GradientReducer(const Recipe& recipe, uint64_t seed, int rank, int ranks, nb::callable exchange)
+  /// `narrow`: the tensors that go as gradient.communicate says.
+  GradientReducer(const Recipe& recipe, uint64_t seed, int rank, int ranks,
+                  const std::vector<uint32_t>& narrow, nb::callable exchange)
       : gradient_(recipe.settings(0).gradient),
         seed_(seed),
         comm_(rank, ranks, std::move(exchange)),
-        backend_(make_backend("cpu", {1})) {}
+        backend_(make_backend("cpu", {1})) {
+    if (!gradient_.auto_scale) return;
+    for (const uint32_t tensor : narrow) scales_[tensor] = first_auto_scale(gradient_, ranks);
+  }
 
-  /// `gradient` (r, c) becomes the mean over ranks, NaN where one is not finite. `narrow`: it goes
-  /// as gradient.communicate says, else in FP32. `first_micro`: of this rank.
+  /// `gradient` (r, c) becomes the mean over ranks, NaN where one is not finite. `tensor`: one of
+  /// those; none: it goes in FP32. `first_micro`: of this rank.
   void reduce(const nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>& gradient,
-              bool narrow, uint32_t tensor, uint32_t step, uint32_t first_micro) {
+              std::optional<uint32_t> tensor, uint32_t step, uint32_t first_micro) {
     const std::span<float> values(gradient.data(), gradient.size());
     const auto rows = static_cast<int64_t>(gradient.shape(0)),
                cols = static_cast<int64_t>(gradient.shape(1));
     const Unlocked unlocked;
-    const Operand cast = narrow ? gradient_.communicate : operand_of("fp32");
-    AutoScale& scale = scales_[tensor];
+    const Operand cast = tensor ? gradient_.communicate : operand_of("fp32");
+    const auto moving = tensor ? scales_.find(*tensor) : scales_.end();
+    const AutoScale scale = moving == scales_.end() ? AutoScale{} : moving->second;
     float amax = amax_of(values);
     comm_.max({&amax, 1});
     if (!std::isfinite(amax)) {
@@ -115,16 +127,18 @@ class GradientReducer {
       return;
     }
     const TemporaryTensor wire(*backend_, cast, rows, cols);
-    store_for_wire(*backend_, values,
-                   {.seed = seed_, .tensor = tensor, .step = step, .micro = first_micro}, scale,
-                   amax, wire.stored());
+    store_for_wire(
+        *backend_, values,
+        {.seed = seed_, .tensor = tensor.value_or(0), .step = step, .micro = first_micro}, scale,
+        amax, wire.stored());
     const HostGradient mine(*backend_, wire.view());
     const float encode_scale =
         ranks_share_scale(cast) ? shared_encode_scale(cast, amax, &scale) : 1.0f;
     const std::vector<Piece> pieces = even_pieces(cast, rows, comm_.ranks());
     const ReducedGradient reduced =
         reduce_gradient(comm_, mine.view(), {cast, gradient_.reduce, encode_scale}, pieces);
-    if (narrow && gradient_.auto_scale) move(scale, mine.view(), reduced.largest, rows * cols);
+    if (moving != scales_.end())
+      moving->second = moved(scale, mine.view(), reduced.largest, rows * cols);
     std::vector<size_t> bytes;
     for (const Piece& piece : pieces)
       bytes.push_back(static_cast<size_t>(piece.rows * cols) * sizeof(float));
@@ -132,48 +146,54 @@ class GradientReducer {
                      std::as_writable_bytes(values), bytes);
   }
 
-  /// The auto scales' k, by tensor.
-  [[nodiscard]] nb::dict state() const {
-    nb::dict state;
-    for (const auto& [tensor, scale] : scales_) state[nb::int_(tensor)] = scale.k;
-    return state;
+  /// The auto scales (mu, k) by tensor.
+  [[nodiscard]] std::map<uint32_t, std::pair<float, float>> scales() const {
+    std::map<uint32_t, std::pair<float, float>> scales;
+    for (const auto& [tensor, scale] : scales_) scales[tensor] = {scale.mu, scale.k};
+    return scales;
   }
-  void set_state(const nb::dict& state) {
-    scales_.clear();
-    for (const auto& [tensor, k] : state) {
-      AutoScale& scale = scales_[nb::cast<uint32_t>(tensor)];
-      scale.k = nb::cast<float>(k);
-      scale.mu = static_cast<float>(
-          std::exp2(double{scale.k} / static_cast<double>(gradient_.growth_interval)));
-    }
+  /// Their k; of all of them.
+  void set_scales(const std::map<uint32_t, float>& scales) {
+    const auto tensor_of = [](const auto& row) { return row.first; };
+    if (!std::ranges::equal(scales, scales_, {}, tensor_of, tensor_of))
+      throw Error({.place = "",
+                   .key = "scales",
+                   .problem = fmt::format("of {} tensors where {} have one, or of others",
+                                          scales.size(), scales_.size()),
+                   .remedy = "the state of a hook of the same recipe and model"});
+    for (const auto& [tensor, k] : scales)
+      scales_[tensor] = {.mu = static_cast<float>(
+                             std::exp2(double{k} / static_cast<double>(gradient_.growth_interval))),
+                         .k = k};
   }
 
  private:
-  void move(AutoScale& scale, const ConstView& mine, uint64_t on_ring, int64_t size) {
+  AutoScale moved(const AutoScale& scale, const ConstView& mine, uint64_t on_ring, int64_t size) {
     std::vector<uint64_t> counts = {count_largest(mine), on_ring};
     comm_.sum(counts);
     const bool is_ring = gradient_.reduce == GradientRecipe::Reduce::wire;
-    scale = moved_scale(gradient_, scale, counts[is_ring ? 1 : 0],
-                        is_ring ? size : comm_.ranks() * size);
+    return moved_scale(gradient_, scale, counts[is_ring ? 1 : 0],
+                       is_ring ? size : comm_.ranks() * size);
   }
 
   GradientRecipe gradient_;
   uint64_t seed_;
   GroupComm comm_;
   std::unique_ptr<Backend> backend_;
-  std::map<uint32_t, AutoScale> scales_;
+  std::map<uint32_t, AutoScale> scales_;  ///< of all that is narrow where gradient.auto_scale is
 };
 
 }  // namespace
 
 void add_gradients(nb::module_& module) {
   nb::class_<GradientReducer>(module, "GradientReducer")
-      .def(nb::init<const Recipe&, uint64_t, int, int, nb::callable>(), "recipe"_a, "seed"_a,
-           "rank"_a, "ranks"_a, "exchange"_a)
-      .def("reduce", &GradientReducer::reduce, "gradient"_a, "narrow"_a, "tensor"_a, "step"_a,
+      .def(
+          nb::init<const Recipe&, uint64_t, int, int, const std::vector<uint32_t>&, nb::callable>(),
+          "recipe"_a, "seed"_a, "rank"_a, "ranks"_a, "narrow"_a, "exchange"_a)
+      .def("reduce", &GradientReducer::reduce, "gradient"_a, "tensor"_a.none(), "step"_a,
            "first_micro"_a)
-      .def("state", &GradientReducer::state)
-      .def("set_state", &GradientReducer::set_state, "state"_a);
+      .def_prop_ro("scales", &GradientReducer::scales)
+      .def("set_scales", &GradientReducer::set_scales, "scales"_a);
 }
 
 }  // namespace ng::python

@@ -3,13 +3,16 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
+#include <cmath>
 #include <optional>
 
 #include "base/json.h"
 #include "bind.h"
 #include "format/operand_table.h"
 #include "layer_run.h"
+#include "nn/operand_role.h"
 #include "nn/outside_linear.h"
+#include "numbers/narrow_matrix.h"
 #include "recipe/layer_names.h"
 #include "recipe/recipe.h"
 #include "report/recipe_text.h"
@@ -73,13 +76,25 @@ class Layer {
   void roll_scales() {
     run_.work({}, [&] { layer_.linear().roll_scales(run_.run(), false); });
   }
-  /// The three products as text, fprop, dgrad, wgrad, and how the first is computed.
+  /// The three products as text, fprop, dgrad, wgrad, how each is computed, and of how many values
+  /// along the reduction they are made: zeros fill the last ones.
   [[nodiscard]] nb::list products() const {
     const LinearRecipe& recipe = layer_.linear().recipe();
     nb::list list;
-    for (const GemmRecipe* gemm : {&recipe.fprop, &recipe.dgrad, &recipe.wgrad})
-      list.append(python_of(report::gemm_json(*gemm, "cpu")));
+    for (const OperandRole role :
+         {OperandRole::fprop_input, OperandRole::dgrad_grad, OperandRole::wgrad_grad}) {
+      Json product = report::gemm_json(gemm_of(recipe, role), "cpu");
+      product["k_multiple"] = operand_form(recipe, role).k_multiple;
+      list.append(python_of(product));
+    }
     return list;
+  }
+  /// Of the weight's operand of fprop: codes and scales.
+  [[nodiscard]] size_t weight_bytes() const {
+    const int64_t rows = layer_.parts().outputs, cols = layer_.parts().inputs;
+    const double bits =
+        stored_bits_per_value(layer_.linear().recipe().fprop.right, Contract::cols, rows, cols);
+    return static_cast<size_t>(std::ceil(bits * static_cast<double>(rows * cols) / 8));
   }
   /// The three products for whoever computes them otherwise: of each operand its keys as TOML and
   /// the row of its element.
@@ -149,6 +164,7 @@ void add_layers(nb::module_& module) {
       .def("place_state", &Layer::place_state, "memory"_a)
       .def("roll_scales", &Layer::roll_scales)
       .def_prop_ro("products", &Layer::products)
+      .def_prop_ro("weight_bytes", &Layer::weight_bytes)
       .def("form", &Layer::form)
       .def("first_state", &Layer::first_state)
       .def_prop_ro("kept_bytes", &Layer::kept_bytes);

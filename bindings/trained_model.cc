@@ -127,13 +127,7 @@ class TrainedState {
       const io::CheckpointEntry entry = checkpoint_at(path, [&](const std::string& why) {
         notes.push_back("passed over a damaged checkpoint: " + why);
       });
-      const RunIdentity identity = identity_of_checkpoint(entry);
-      if (identity.seed != run_.seed())
-        throw Error(
-            {.place = entry.path,
-             .key = "seed",
-             .problem = fmt::format("{}, but the model draws by {}", identity.seed, run_.seed()),
-             .remedy = fmt::format("convert(..., seed={})", identity.seed)});
+      const RunIdentity identity = identity_of_my_draws(entry);
       (void)restore_checkpoint(entry, run_, as_mine(identity));
       return std::pair(entry.step, notes);
     });
@@ -151,7 +145,7 @@ class TrainedState {
                      .key = "step",
                      .problem = fmt::format("is of a later step than {}", step),
                      .remedy = "another folder, or to go on from there by load_checkpoint"});
-      RunIdentity identity = as_mine(newest ? identity_of_checkpoint(*newest) : RunIdentity{});
+      const RunIdentity identity = as_mine(newest ? identity_of_my_draws(*newest) : RunIdentity{});
       if (newest) require_checkpoint_of(*newest, identity);
       save_checkpoint(checkpoints, step, run_, identity, keep);
       return io::list_checkpoints(checkpoints).front().path;
@@ -163,6 +157,23 @@ class TrainedState {
     const View& view = rows_.at(index)->view;
     NG_CHECK(bytes.size() == view.bytes(), bytes.size(), view.bytes());
     return view;
+  }
+  /// Throws Error where the run draws otherwise than this model.
+  [[nodiscard]] RunIdentity identity_of_my_draws(const io::CheckpointEntry& entry) const {
+    RunIdentity identity = identity_of_checkpoint(entry);
+    if (identity.seed != run_.seed())
+      throw Error(
+          {.place = entry.path,
+           .key = "seed",
+           .problem = fmt::format("{}, but the model draws by {}", identity.seed, run_.seed()),
+           .remedy = fmt::format("convert(..., seed={})", identity.seed)});
+    if (identity.twin != 0)
+      throw Error(
+          {.place = entry.path,
+           .key = "twin",
+           .problem = fmt::format("{}, but the model draws by its seed alone", identity.twin),
+           .remedy = "a run without twin"});
+    return identity;
   }
   /// Of text, batch and settings as they were, of the rest this model's.
   [[nodiscard]] RunIdentity as_mine(RunIdentity identity) const {

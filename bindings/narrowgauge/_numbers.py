@@ -123,6 +123,7 @@ class Quantized:
     def as_torch(self) -> Any:
         """The codes as a tensor of torch, sharing memory; E2M1 as pairs, which is a copy."""
         import torch
+        from torch.utils.dlpack import from_dlpack
 
         name = self.format.element.name
         if name == "float4_e2m1fn":
@@ -130,7 +131,7 @@ class Quantized:
         if name not in (*TORCH_ELEMENTS, "float16", "int8", "uint8"):
             raise Error(f"torch has no {name}", ".codes, or .dequantize()")
         dtype = getattr(torch, name)
-        return torch.from_dlpack(self._core.shared_codes()).view(dtype).reshape(self.codes.shape)
+        return from_dlpack(self._core.shared_codes()).view(dtype).reshape(self.codes.shape)
 
     def pack(self, layout: str) -> npt.NDArray[np.uint8]:
         """The codes as others keep them, row by row of the last dimension.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "comm/auto_scale.h"
 #include "comm/gradient_pieces.h"
 #include "model/adapters.h"
 #include "model/builder.h"
@@ -167,14 +168,6 @@ void Model::claim_pieces(Run& run, int64_t index, const KeptWeight& kept) {
     owned_.push_back(&owned);
   }
   first_owned_.push_back(owned_.size());
-}
-
-// A sum on the wire begins with 1/sqrt(N): with 1 the first steps would saturate. [errata-2, 32]
-AutoScale first_auto_scale(const GradientRecipe& gradient, int ranks) {
-  if (gradient.reduce == GradientRecipe::Reduce::fp32 || ranks == 1) return {};
-  const auto window = static_cast<double>(gradient.growth_interval);
-  const double k = std::round(-window / 2 * std::log2(ranks));
-  return {.mu = static_cast<float>(std::exp2(k / window)), .k = static_cast<float>(k)};
 }
 
 void Model::communicate_gradients(Run& run) {

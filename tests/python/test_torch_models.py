@@ -124,7 +124,7 @@ def test_families_have_their_names_and_learn(name):
 
 def test_experts_in_one_tensor_are_said():
     model = MODELS["mixtral"][0]()
-    (warning,) = ngt.convert(model, "mxfp4-all").warnings
+    warning, *_ = ngt.convert(model, "mxfp4-all").warnings
     experts = "model.layers.*.mlp.experts: MixtralExperts multiplies by gate_up_proj"
     assert warning.startswith(experts)
 

@@ -18,12 +18,18 @@ STEPS = 2
 
 
 class Model(nn.Module):
-    """One layer that GPT-2's table names."""
+    """One layer that GPT-2's table names; `turned`: its weight is (K, N), as GPT-2's are."""
 
-    def __init__(self) -> None:
+    def __init__(self, turned: bool) -> None:
         super().__init__()
         torch.manual_seed(0)
-        self.h = nn.ModuleList([nn.ModuleDict({"mlp": nn.ModuleDict({"c_fc": nn.Linear(40, 24)})})])
+        layer = nn.Linear(40, 24)
+        if turned:
+            from transformers.pytorch_utils import Conv1D
+
+            plain, layer = layer, Conv1D(24, 40)
+            layer.weight.data, layer.bias = plain.weight.data.t().contiguous(), plain.bias
+        self.h = nn.ModuleList([nn.ModuleDict({"mlp": nn.ModuleDict({"c_fc": layer})})])
 
     @property
     def layer(self) -> nn.Linear:
@@ -38,17 +44,18 @@ def gradients(model: nn.Module, step: int, rank: int) -> tuple[list, list]:
     model.zero_grad()
     model(x).square().sum().backward()
     layer = (model.module if hasattr(model, "module") else model).layer
-    return layer.weight.grad.tolist(), layer.bias.grad.tolist()
+    grad = layer.weight.grad
+    return (grad if len(grad) == 24 else grad.t()).tolist(), layer.bias.grad.tolist()
 
 
-def work(rank: int, ranks: int, recipe: str, port: int, folder: str) -> None:
+def work(rank: int, ranks: int, recipe: str, turned: bool, port: int, folder: str) -> None:
     # gloo would ask for the address of the machine's own name.
     os.environ.update(
         MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo"
     )  # fmt: skip
     torch.set_num_threads(1)
     dist.init_process_group("gloo", rank=rank, world_size=ranks)
-    model = Model()
+    model = Model(turned)
     ngt.convert(model, recipe)
     ddp = nn.parallel.DistributedDataParallel(model)
     hook = ngt.gradient_hook(ddp, recipe)
@@ -56,11 +63,13 @@ def work(rank: int, ranks: int, recipe: str, port: int, folder: str) -> None:
     for step in range(STEPS):
         scales.append(hook.state_dict()["scales"].get(0, 0.0))
         means.append(gradients(ddp, step, rank))
-    again = ngt.gradient_hook(nn.parallel.DistributedDataParallel(Model()), recipe)
+    alone = Model(turned)
+    ngt.convert(alone, recipe)
+    again = ngt.gradient_hook(nn.parallel.DistributedDataParallel(alone), recipe)
     again.load_state_dict(hook.state_dict())
     assert again.state_dict() == hook.state_dict()
-    alone = Model()
-    ngt.convert(alone, recipe)
+    with pytest.raises(ValueError, match="^scales: of 1 tensors where"):
+        again.load_state_dict({"step": 0, "scales": {7: 0.0}})
     own = [gradients(alone, step, rank) for step in range(STEPS)]
     torch.save({"means": means, "scales": scales, "own": own}, f"{folder}/{rank}")
     dist.destroy_process_group()
@@ -72,14 +81,21 @@ def free_port() -> int:
         return one.getsockname()[1]
 
 
-@pytest.mark.parametrize(("recipe", "ranks"), [("fp8-lm", 2), ("fp8-lm", 4), ("bf16", 2)])
-def test_ranks_end_in_the_sums_of_the_program(recipe, ranks, program, tmp_path):
+@pytest.mark.parametrize(
+    ("recipe", "ranks", "turned"),
+    [("fp8-lm", 2, False), ("fp8-lm", 4, False), ("bf16", 2, False), ("fp8-lm", 2, True)],
+)
+def test_ranks_end_in_the_sums_of_the_program(recipe, ranks, turned, program, tmp_path):
+    if turned:
+        pytest.importorskip("transformers")
     if not dist.is_available() or not dist.is_gloo_available():
         pytest.skip("this torch has no gloo")
     torch.multiprocessing.spawn(
-        work, (ranks, recipe, free_port(), str(tmp_path)), nprocs=ranks
+        work, (ranks, recipe, turned, free_port(), str(tmp_path)), nprocs=ranks
     )
     seen = [torch.load(tmp_path / str(rank)) for rank in range(ranks)]
+    first = {"bf16": 0, "fp8-lm": -500 * (ranks // 2)}[recipe]  # 1/√N [errata-2, 32]
+    assert seen[0]["scales"][0] == first
     for step in range(STEPS):
         weights = np.array([one["own"][step][0] for one in seen], np.float32)
         write_tensors(tmp_path / "in", {"grad": weights})

@@ -27,9 +27,11 @@ def pair(width=32) -> nn.ModuleList:
 
 def test_what_layers_do_not_do_is_said():
     report = ngt.convert(layers(blocks=pair()), "fp8-lm")
-    update, wire = report.others
+    update, wire, ranks = report.others
     assert update.startswith("weights.storage = fp8_e4m3, weights.master = fp16")
     assert wire.startswith("gradient.communicate = fp8_e4m3") and "auto_scale = true" in wire
+    assert ranks == ("gradient.shard = tensor, communication.activations = fp8_e4m3, "
+                     "communication.weights = fp8_e4m3: of the trainer's ranks alone")  # fmt: skip
     assert all(line in str(report) for line in report.others)
     assert ngt.convert(layers(blocks=pair()), "mxfp4-all").others == []
     assert "optimizer.kind = muon" in ngt.convert(layers(blocks=pair()), "muon").others[0]
@@ -44,6 +46,21 @@ def test_names_that_users_say():
     assert [row.layer for row in report] == ["blocks.0.linear", "blocks.1.linear", "head"]
     with pytest.raises(ng.Error, match='^out: lies in no block.*skip=."out"'):
         ngt.convert(model, "bf16")
+
+
+def test_blocks_of_timm_and_of_older_transformers_have_their_names():
+    def attention(*names):
+        return layers(**{name: nn.Linear(8, 8) for name in names})
+
+    block = layers(attn=attention("qkv", "proj"), mlp=attention("fc1_g", "fc2"))
+    model = layers(blocks=nn.Sequential(block, copy.deepcopy(block)), head=nn.Linear(8, 2))
+    assert [row.layer for row in ngt.convert(model, "bf16")][3:] == [
+        "blocks.0.mlp.down", "blocks.1.attn.qkv", "blocks.1.attn.out", "blocks.1.mlp.fc1_g",
+        "blocks.1.mlp.down", "head"]  # fmt: skip
+    older = layers(attention=layers(attention=attention("query", "key", "value")))
+    model = layers(encoder=layers(layer=nn.ModuleList([older])))
+    assert [row.layer for row in ngt.convert(model, "bf16")] == [
+        f"blocks.0.attn.{part}" for part in "qkv"]  # fmt: skip
 
 
 def test_blocks_in_blocks_belong_to_the_outer():
@@ -77,6 +94,28 @@ class Own(nn.Linear):
         return super().forward(x).relu()
 
 
+def test_the_report_says_bytes_and_sizes_that_blocks_do_not_divide():
+    model = layers(blocks=nn.ModuleList(nn.Linear(40, 64) for _ in range(2)), head=nn.Linear(40, 3))
+    report = ngt.convert(model, "mxfp4-all")
+    first, second, head = report
+    assert first.bytes == second.bytes == 64 * 20 + 64 * 2  # codes, and two scales a row
+    assert head.bytes == 2 * 3 * 40 and "1,408" in str(report)
+    assert report.warnings == [
+        "blocks.*: 40 inputs are no multiple of 32: zeros fill the last block"
+    ]
+    assert ngt.convert(layers(blocks=pair(64)), "mxfp4-all").warnings == []
+
+
+def test_what_a_recipe_says_in_vain_is_warned_of():
+    vain = {"layers": ["*.attn.q"], "linear": "bf16"}
+    recipe = {"inherit": "gaussws-all", "weight_noise.layers": ["*.attn.k"]}
+    noise, override = ngt.convert(layers(blocks=pair(64)), {**recipe, "override": [vain]}).warnings
+    assert noise.startswith("weight_noise.layers: match no layer of this model")
+    assert override == "override[1]: means no layer of this model"
+    said = {"inherit": "mxfp4-all", "override": [{**vain, "optional": True}]}
+    assert ngt.convert(layers(blocks=pair(64)), said).warnings == []
+
+
 def test_layers_that_cannot_be_converted_are_warned_of():
     model = layers(
         blocks=pair(),
@@ -103,6 +142,31 @@ def test_other_devices_and_types_are_refused_by_name():
         half(torch.zeros(2, 32))
 
 
+@pytest.mark.parametrize("engine", ["auto", "torch"])
+def test_what_no_layer_computes_is_refused_by_name(engine):
+    layer = nn.Linear(64, 32)
+    ngt.convert(layer, "mxfp4-all", engine=engine)
+    for shape in [(3, 128), (3, 65), ()]:  # of which the first would be cut into rows
+        with pytest.raises(ng.Error, match=rf"blocks.0.linear: input is \({str(shape)[1:-1]}\): "):
+            layer(torch.randn(shape))
+    x = torch.randn(3, 64, requires_grad=True)
+    (grad,) = torch.autograd.grad(layer(x).square().sum(), x, create_graph=True)
+    with pytest.raises((ng.Error, RuntimeError), match="gradient of a gradient|once_diff"):
+        grad.square().sum().backward()
+    layer.bias.data = layer.bias.data.half()
+    with pytest.raises(ng.Error, match=r"blocks.0.linear: bias is torch\.float16: torch\.float32"):
+        layer(x)
+
+
+def test_noise_is_differentiated_once():
+    layer = nn.Linear(64, 32)
+    ngt.convert(layer, "gaussws-all", names=lambda _: "blocks.0.mlp.up")
+    y = layer(torch.randn(3, 64)).square().sum()
+    with pytest.raises((ng.Error, RuntimeError), match="gradient of a gradient|once_diff"):
+        (grad,) = torch.autograd.grad(y, layer.weight, create_graph=True)
+        grad.square().sum().backward()
+
+
 @has_compile
 def test_transforms_that_do_not_work_say_what_does():
     model = nn.Linear(32, 32)
@@ -111,3 +175,25 @@ def test_transforms_that_do_not_work_say_what_does():
         torch.vmap(model)(torch.randn(3, 32))
     with pytest.raises(ng.Error, match=r"torch\.export.*restore\(model\)"):
         torch.export.export(model, (torch.randn(3, 32),))
+    for transform in (lambda x: torch.func.grad(lambda x: model(x).sum())(x),
+                      lambda x: torch.func.jvp(model, (x,), (x,))):  # fmt: skip
+        with pytest.raises(ng.Error, match=r"torch\.func.*loss\.backward"):
+            transform(torch.randn(3, 32))
+
+
+@pytest.mark.parametrize(
+    "words", [{"seed": -1}, {"seed": "a"}, {"step": 1 << 32}, {"blocks": 0}, {"steps": 0}]
+)
+def test_numbers_of_convert_are_checked(words):
+    ((key, value),) = words.items()
+    with pytest.raises(ng.Error, match=f"^{key}: {value}: a whole number from"):
+        ngt.convert(layers(blocks=pair()), "bf16", **words)
+
+
+def test_models_without_layers_to_convert_are_refused():
+    for layer in (nn.LazyLinear(4), nn.Linear(0, 4)):
+        with pytest.raises(ng.Error, match=r'^out: has a weight without values: .*skip=."out"'):
+            ngt.convert(layers(blocks=pair(), out=layer), "bf16", names={"out": "head"})
+    with pytest.raises(ng.Error, match="^model: is NoneType: a torch.nn.Module"):
+        ngt.convert(None, "bf16")
+    assert ngt.convert(layers(blocks=pair(), out=nn.Linear(4, 4)), "bf16", skip="out").skipped

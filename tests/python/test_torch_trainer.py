@@ -183,7 +183,7 @@ def test_save_and_load_keep_every_bit_in_any_process(tmp_path):
         assert all(torch.equal(saved[key], again["state"][number][key]) for key in saved)
 
 
-def test_what_is_not_its_own_is_refused(trained):
+def test_what_is_not_its_own_is_refused(trained, program):
     run = trained("fp8-lm", 2)
     model, optimizer = in_recipe(run, "fp8-lm")
     before = {name: value.clone() for name, value in model.state_dict().items()}
@@ -205,11 +205,46 @@ def test_what_is_not_its_own_is_refused(trained):
         ngt.save_checkpoint(run, other, optimizer_of_other)
     with pytest.raises(ng.Error, match="keep"):
         ngt.save_checkpoint(run, model, optimizer, keep=0)
+    program("train", "run.toml", "--out", "twin", "--set", "twin=1")
+    own = "twin: 1, but the model draws by its seed alone: a run without twin"
+    refused(own, "twin")
+    with pytest.raises(ng.Error, match=own):
+        ngt.save_checkpoint("twin", *in_recipe(run, "fp8-lm", step=2))
     state = run / "checkpoints" / "step-00000002" / "state.safetensors"
     shutil.rmtree(run / "checkpoints" / "step-00000001")
     state.write_bytes(state.read_bytes()[:-1])
     refused("has no checkpoint|state.safetensors")
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+
+
+def test_auto_scales_of_gradients_are_in_checkpoints(trained, monkeypatch):
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
+    dist = torch.distributed
+    run = trained("fp8-lm", 2)
+    saved = run / "checkpoints" / "step-00000002"
+    before = {of.name: of.read_bytes() for of in saved.iterdir()}
+    shutil.rmtree(run / "model")
+    dist.init_process_group("gloo", init_method=f"file://{run.absolute()}.ranks", rank=0,
+                            world_size=1)  # fmt: skip
+    try:
+        model, optimizer = in_recipe(run, "fp8-lm")
+        hook = ngt.gradient_hook(torch.nn.parallel.DistributedDataParallel(model), "fp8-lm")
+        ngt.load_checkpoint(run, model, optimizer, hook=hook)
+        state = hook.state_dict()
+        assert state["step"] == 2 and state["scales"] and 0.0 not in state["scales"].values()
+        ngt.save_checkpoint(run, model, optimizer, hook=hook)
+        assert {of.name: of.read_bytes() for of in saved.iterdir()} == before
+        moved = {**state, "scales": {tensor: -7.0 - tensor for tensor in state["scales"]}}
+        hook.load_state_dict(moved)
+        ngt.save_checkpoint(run, model, optimizer, hook=hook)
+        hook.load_state_dict(state)
+        ngt.load_checkpoint(run, model, optimizer, hook=hook)
+        assert hook.state_dict() == moved
+        other = ngt.gradient_hook(torch.nn.parallel.DistributedDataParallel(model), "bf16")
+        with pytest.raises(ng.Error, match="^hook: has no auto scales of fp8-lm's weights"):
+            ngt.save_checkpoint(run, model, optimizer, hook=other)
+    finally:
+        dist.destroy_process_group()
 
 
 def test_exports_are_those_of_the_trainers_model(trained, tmp_path):

@@ -86,7 +86,10 @@ class _Linear(torch.autograd.Function):
     """when: int64 (2), step and micro-batch, on x's device."""
 
     @staticmethod
-    def forward(ctx, x, weight, bias, scales, when, state, form):
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor],
+        when: Tensor, state: LayerState, form: LinearForm,
+    ) -> Tensor:
         ctx.save_for_backward(x, weight, when)
         ctx.state, ctx.form, ctx.scales, ctx.has_bias = state, form, scales, bias is not None
         rows = x.reshape(-1, x.shape[-1])
@@ -96,7 +99,8 @@ class _Linear(torch.autograd.Function):
         return y.reshape(*x.shape[:-1], weight.shape[0])
 
     @staticmethod
-    def backward(ctx, grad):
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Optional[Tensor], ...]:
         x, weight, when = ctx.saved_tensors
         dx, dw, db = linear_backward(
             x.reshape(-1, x.shape[-1]), weight, grad.reshape(-1, grad.shape[-1]), ctx.form,

@@ -10,7 +10,7 @@ from ._state import LayerState
 from ._steps import layers_of
 
 
-def begin(layer: nn.Module, state: LayerState) -> None:
+def begin(layer: Linear, state: LayerState) -> None:
     """Gives a layer what noise learns, as training begins with it, where it has noise."""
     noise = state.noise()
     bits = torch.full(noise.shape, noise.first) if noise.exists else None

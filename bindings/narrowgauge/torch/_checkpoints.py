@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -13,8 +13,9 @@ from .. import _core
 from .._errors import Error
 from .._paths import path_text
 from ._family import config_json, require_family
+from ._gradients import GradientHook
 from ._held import Held
-from ._layers import Linear
+from ._operations.linear import ROLES
 from ._optimizer import Optimizer
 from ._steps import STEP_KEY, engines_of, layers_of, move_to
 
@@ -25,7 +26,12 @@ _OF_WIRE = "gradient_scale"
 
 
 def save_checkpoint(
-    folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, *, keep: int = 2
+    folder: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    *,
+    keep: int = 2,
+    hook: GradientHook | None = None,
 ) -> str:
     """Writes folder/checkpoints/step-NNNNNNNN as the trainer writes its own: weights, masters,
     carries, moments, delayed scales, every bit. It appears whole or not at all. Returns its path.
@@ -35,32 +41,39 @@ def save_checkpoint(
     model, optimizer: of narrowgauge.torch.convert and narrowgauge.torch.optimizer, in one recipe; a
         GPT-2, Llama, Mistral, Qwen2 or Qwen3 of transformers.
     keep: how many checkpoints stay; older ones go.
+    hook: of narrowgauge.torch.gradient_hook, whose auto scales are saved too; without it they are
+        those of the checkpoint that was loaded, else they begin anew. One rank saves for all.
 
-    Takes what weights and states take in memory once more while it works. Auto scales of gradients
-    between ranks are those of the checkpoint that was loaded, else they begin anew
-    (GradientHook.state_dict has its own). Raises Error where a value is not
-    finite, where the folder has a later step or is of another model, recipe or seed; what is there
-    is then as it was.
+    Takes what weights and states take in memory once more while it works. Raises Error where a
+    value is not finite, where the folder has a later step or is of another model, recipe or seed;
+    what is there is then as it was.
     """
     if keep < 1:
         raise Error(str(keep), "at least 1", key="keep")
-    state = _State(model, optimizer)
-    for index, of in state.places():
-        state.core.put(index, of)
+    state = _State(model, optimizer, hook)
+    if hook is not None:
+        state.optimizer.wire = {name: _bytes(of) for name, of in hook.auto_scales().items()}
+    state.put()
     return state.core.save(path_text(folder, "folder"), state.step, keep)
 
 
-def load_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> int:
+def load_checkpoint(
+    folder: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    *,
+    hook: GradientHook | None = None,
+) -> int:
     """Goes on from a checkpoint that save_checkpoint or the trainer wrote, every bit of it. Returns
     its step, of which draws are from now on.
 
     folder: of a run, whose newest whole checkpoint counts, or one of its checkpoints.
-    model, optimizer: as for save_checkpoint.
+    model, optimizer: as for save_checkpoint. hook: its step and auto scales go on there too.
 
     Raises Error where it is of another model, recipe or seed, or damaged; the model is then as it
     was.
     """
-    state = _State(model, optimizer)
+    state = _State(model, optimizer, hook)
     step, notes = state.core.load(path_text(folder, "folder"))
     for note in notes:
         warnings.warn(note, stacklevel=2)
@@ -68,13 +81,27 @@ def load_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optim
     state.take()
     move_to(model, step)
     state.optimizer.param_groups[0][STEP_KEY] = step
+    if hook is not None:
+        wire = state.optimizer.wire
+        hook.go_on(step, {name: of.view(torch.float32) for name, of in wire.items()})
     return step
+
+
+class _Row(NamedTuple):
+    """A tensor of a checkpoint: owner "blocks.0.attn.q.weight", name "moment1.float32"."""
+
+    place: int  #: in the core
+    owner: str
+    name: str
+    size: int  #: bytes
 
 
 class _State:
     """What persists of a model and its optimizer, beside the trainer's place for it."""
 
-    def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, hook: GradientHook | None
+    ) -> None:
         if not isinstance(optimizer, Optimizer):
             raise Error(f"is {type(optimizer).__name__}", "narrowgauge.torch.optimizer(...)",
                         key="optimizer")
@@ -85,68 +112,71 @@ class _State:
                 f"{engine.recipe.name}", "one recipe for both", key="optimizer",
             )
         require_family(model, engine.recipe)
-        self.model, self.optimizer, self.step = model, optimizer, engine.step
-        self._layers = {layer.ng_state.name: layer for layer in layers_of(model).values()}
-        self._held = {held.place.name: held for held in optimizer.held()}
-        settings = optimizer.settings()
-        text = config_json(model)
+        self.optimizer, self.step = optimizer, engine.step
         self.core = _core.TrainedState(
-            text, engine.recipe, engine.seed, settings, torch.get_num_threads()
-        )
+            config_json(model), engine.recipe, engine.seed, optimizer.settings(),
+            torch.get_num_threads(),
+        )  # fmt: skip
+        self._layers = {layer.ng_state.name: layer for layer in layers_of(model).values()}
+        self._wire: list[_Row] = []
+        self._scales: list[_Row] = []
+        self._held: dict[Held, list[_Row]] = {}
+        self._sort({held.place.name: held for held in optimizer.held()})
+        if hook is not None and set(hook.auto_scales()) != {row.owner for row in self._wire}:
+            raise Error(f"has no auto scales of {engine.recipe.name}'s weights in blocks",
+                        "gradient_hook(ddp, recipe) of the converted model in its recipe",
+                        key="hook")
 
-    def places(self) -> Iterator[tuple[int, Tensor]]:
-        """Of each tensor of a checkpoint, its bytes here."""
-        states: dict[str, dict[str, Tensor]] = {}
-        for index, (owner, name, size) in enumerate(self.core.rows()):
-            if name.startswith(_OF_WIRE):
-                if owner in self.optimizer.wire:
-                    yield index, self.optimizer.wire[owner]
-                continue
-            if owner in self._layers:
-                yield index, _bytes(self._scales(owner, name))
-                continue
-            held = self._held_of(owner)
-            states = states if owner in states else {owner: held.state()}
-            yield index, states[owner][name]
+    def _sort(self, held: dict[str, Held]) -> None:
+        """By who has them here."""
+        for row in (_Row(place, *of) for place, of in enumerate(self.core.rows())):
+            if row.name.startswith(_OF_WIRE):
+                self._wire.append(row)
+            elif row.owner in self._layers:
+                self._scales.append(row)
+            elif row.owner in held:
+                self._held.setdefault(held[row.owner], []).append(row)
+            else:
+                raise Error(f"{row.owner} is in none of its groups",
+                            "all parameters of the model", key="optimizer")
+
+    def put(self) -> None:
+        """What the model and the optimizer hold becomes the core's."""
+        for row in self._wire:
+            if row.owner in self.optimizer.wire:
+                self.core.put(row.place, self.optimizer.wire[row.owner])
+        for row in self._scales:
+            self.core.put(row.place, _bytes(self._scale(row)))
+        for held, rows in self._held.items():
+            state = held.state()
+            for row in rows:
+                self.core.put(row.place, state[row.name])
 
     def take(self) -> None:
         """What the core holds becomes the model's and the optimizer's."""
-        states: dict[str, dict[str, Tensor]] = {}
-        for index, (owner, name, size) in enumerate(self.core.rows()):
-            given = torch.empty(size, dtype=torch.uint8)
-            self.core.get(index, given)
-            if name.startswith(_OF_WIRE):
-                self.optimizer.wire[owner] = given
-            elif owner in self._layers:
-                self._scales(owner, name).copy_(given.view(torch.float32))
-            else:
-                states.setdefault(owner, {})[name] = given
-        for owner, state in states.items():
-            held = self._held_of(owner)
-            held.put_state(state)
+        for row in self._wire:
+            self.optimizer.wire[row.owner] = self._given(row)
+        for row in self._scales:
+            self._scale(row).copy_(self._given(row).view(torch.float32))
+        for held, rows in self._held.items():
+            held.put_state({row.name: self._given(row) for row in rows})
             held.show()
 
-    def _held_of(self, owner: str) -> Held:
-        if owner not in self._held:
-            raise Error(f"{owner} is in none of its groups", "all parameters of the model",
-                        key="optimizer")
-        return self._held[owner]
+    def _given(self, row: _Row) -> Tensor:
+        given = torch.empty(row.size, dtype=torch.uint8)
+        self.core.get(row.place, given)
+        return given
 
-    def _scales(self, layer: str, name: str) -> Tensor:
+    def _scale(self, row: _Row) -> Tensor:
         """A part of a layer's buffer: of "scale.fprop.input.history.float32"."""
-        found: Linear = self._layers[layer]
-        at = 0
-        for role, history in zip(_ROLES, found.ng_state.core().histories):
-            if history and name.startswith(f"scale.{role}."):
-                is_scale = name.startswith(f"scale.{role}.encode")
-                return found.ng_scales[at : at + 1] if is_scale else (
-                    found.ng_scales[at + 1 : at + 1 + history]
-                )
+        found = self._layers[row.owner]
+        at, scales = 0, found.ng_scales
+        for role, history in zip(ROLES, found.ng_state.core().histories):
+            if scales is not None and history and row.name.startswith(f"scale.{role}."):
+                is_scale = row.name.startswith(f"scale.{role}.encode")
+                return scales[at : at + 1] if is_scale else scales[at + 1 : at + 1 + history]
             at += 1 + history if history else 0
-        raise Error(f"{layer} has no {name}", "", key="model")
-
-
-_ROLES = ("fprop.input", "fprop.weight", "dgrad.grad", "dgrad.weight", "wgrad.grad", "wgrad.input")
+        raise Error(f"{row.owner} has no {row.name}", "", key="model")
 
 
 def _bytes(values: Tensor) -> Tensor:

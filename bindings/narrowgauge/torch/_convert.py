@@ -38,6 +38,7 @@ class Converted:
     dgrad: str
     wgrad: str
     kernel: str  #: how the forward product is computed
+    bytes: int  #: of the weight in the numbers of the forward product: codes and scales
 
 
 @dataclass
@@ -57,11 +58,12 @@ class Conversion:
         return len(self.layers)
 
     def __str__(self) -> str:
-        heading = ("module", "layer", "shape", "fprop", "dgrad", "wgrad", "kernel")
+        heading = ("module", "layer", "shape", "fprop", "dgrad", "wgrad", "kernel", "bytes")
         rows = [heading] + [
-            (c.module, c.layer, f"{c.outputs}x{c.inputs}", c.fprop, c.dgrad, c.wgrad, c.kernel)
+            (c.module, c.layer, f"{c.outputs}x{c.inputs}", c.fprop, c.dgrad, c.wgrad, c.kernel,
+             f"{c.bytes:,}")
             for c in self.layers
-        ]
+        ]  # fmt: skip
         widths = [max(len(row[i]) for row in rows) for i in range(len(heading))]
         lines = ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths)).rstrip() for row in rows]
         skipped = _by_glob(self.skipped)
@@ -74,8 +76,8 @@ def convert(
     model: nn.Module,
     recipe: AnyRecipe,
     *,
-    skip: Iterable[str] = (),
-    only: Iterable[str] | None = None,
+    skip: str | Iterable[str] = (),
+    only: str | Iterable[str] | None = None,
     names: Names | None = None,
     blocks: int | None = None,
     seed: int = 1,
@@ -102,22 +104,31 @@ def convert(
     Raises Error for a layer that no rule names, for a parameter that a narrow and a wide layer
     share, and for a recipe that is none; the model is then as it was.
     """
+    if not isinstance(model, nn.Module):
+        raise Error(f"is {type(model).__name__}", "a torch.nn.Module", key="model")
     if engine not in ("auto", "kernels", "torch"):
         raise Error(f'"{engine}"', '"auto", "kernels" or "torch"', key="engine")
+    for key, number, least, end in (
+        ("seed", seed, 0, 1 << 64), ("step", step, 0, 1 << 32),
+        ("blocks", blocks, 1, 1 << 31), ("steps", steps, 1, 1 << 32),
+    ):  # fmt: skip
+        if number is not None and not (isinstance(number, int) and least <= number < end):
+            raise Error(str(number), f"a whole number from {least} to {end - 1}", key=key)
     with _converting:
         loaded = core_recipe(recipe)
-        chosen, skipped = _choose(model, tuple(skip), None if only is None else tuple(only))
+        chosen, skipped = _choose(model, _tuple(skip), None if only is None else _tuple(only))
         named = _named(model, chosen, names)
         _require_unshared(model, {id(m.weight): name for name, m in chosen.items()}, chosen)
         depth = blocks or max((block_of(name) for name in named.values()), default=-1) + 1
-        if steps is not None and steps < 1:
-            raise Error(str(steps), "at least 1", key="steps")
         shared = Engine(loaded, seed, step, depth, steps, engine)
         ids_of = _ids(named, family_of(model, loaded))
         states = {}
         for module, layer in chosen.items():
             ids = ids_of[module]
             turned = is_turned(layer)
+            if nn.parameter.is_lazy(layer.weight) or layer.weight.numel() == 0:
+                raise Error("has a weight without values", "a pass of the model before, where it "
+                            f'is lazy, or skip=["{module}"]', place=module)
             outputs, inputs = layer.weight.shape[::-1] if turned else layer.weight.shape
             state = LayerState(
                 shared, module, named[module], ids, outputs, inputs, layer.bias is not None, turned
@@ -125,20 +136,27 @@ def convert(
             states[module] = state
         report = Conversion(loaded.name, [], skipped, list(loaded.warnings), left_to_others(loaded))
         report.warnings += _warnings(model, loaded, steps)
+        report.warnings += loaded.model_warnings(list(named.values()), depth)
+        report.warnings += _by_glob(w for state in states.values() for w in _filled(state))
         report.layers = [_convert_layer(chosen[module], states[module]) for module in states]
         _follow_passes(model)
         return report
 
 
+def _tuple(patterns: str | Iterable[str]) -> tuple[str, ...]:
+    return (patterns,) if isinstance(patterns, str) else tuple(patterns)
+
+
 def _choose(
     model: nn.Module, skip: tuple[str, ...], only: tuple[str, ...] | None
-) -> tuple[dict[str, nn.Module], list[str]]:
+) -> tuple[dict[str, Any], list[str]]:
     """Layers to convert by module name, and those that were not asked for."""
     for pattern in (*skip, *(only or ())):
         if not any(is_meant((pattern,), name) for name, _ in model.named_modules() if name):
             raise Error(f'"{pattern}" means no module', "a glob over names of the model's modules",
                         key="skip" if pattern in skip else "only")
-    chosen, skipped = {}, []
+    chosen: dict[str, Any] = {}
+    skipped: list[str] = []
     for name, layer in model.named_modules():
         if not is_linear(layer) or _is_read_past(model, name):
             continue
@@ -184,6 +202,20 @@ def _warnings(model: nn.Module, recipe: _core.Recipe, steps: int | None) -> list
     return found
 
 
+def _filled(state: LayerState) -> list[str]:
+    """What of a layer's sizes the blocks of its recipe do not divide."""
+    fprop, dgrad, _ = state.core().products
+    return [
+        f"{state.module or 'model'}: {size} {what} are no multiple of {multiple}: zeros fill the "
+        "last block"
+        for size, what, multiple in (
+            (state.inputs, "inputs", fprop["k_multiple"]),
+            (state.outputs, "outputs", dgrad["k_multiple"]),
+        )
+        if size % multiple
+    ]
+
+
 def _by_glob(lines: Iterable[str]) -> list[str]:
     """Those of like layers once."""
     return list(dict.fromkeys(re.sub(r"(?<=\.)\d+\b", "*", line) for line in lines))
@@ -204,7 +236,7 @@ def _own_matrices(module: nn.Module) -> str:
 
 
 def _named(
-    model: nn.Module, chosen: dict[str, nn.Module], names: Names | None
+    model: nn.Module, chosen: dict[str, Any], names: Names | None
 ) -> dict[str, str]:
     namer = Namer(model, names)
     named = {module: namer.of(module) for module in chosen}
@@ -221,7 +253,7 @@ def _named(
 
 
 def _require_unshared(
-    model: nn.Module, weights: dict[int, str], chosen: dict[str, nn.Module]
+    model: nn.Module, weights: dict[int, str], chosen: dict[str, Any]
 ) -> None:
     """A weight that layers share is converted in all of them, or in none."""
     for name, layer in model.named_modules(remove_duplicate=False):
@@ -234,9 +266,9 @@ def _require_unshared(
             )
 
 
-def _convert_layer(layer: nn.Module, state: LayerState) -> Converted:
+def _convert_layer(layer: Any, state: LayerState) -> Converted:
     core = state.core()
-    layer.__class__ = converted_class(own_class(layer))
+    layer.__class__ = converted_class(own_class(layer))  # type: ignore[arg-type]
     layer.__dict__.pop("ng_scales", None)
     layer._buffers.pop("ng_scales", None)
     for name in ("ng_bits", "ng_clip"):
@@ -250,7 +282,7 @@ def _convert_layer(layer: nn.Module, state: LayerState) -> Converted:
     fprop, dgrad, wgrad = (_numbers_text(product) for product in core.products)
     return Converted(
         state.module, state.name, state.outputs, state.inputs, fprop, dgrad, wgrad,
-        core.products[0]["runs"],
+        core.products[0]["runs"], core.weight_bytes,
     )  # fmt: skip
 
 
@@ -260,7 +292,7 @@ def _numbers_text(product: Mapping[str, Any]) -> str:
     return f"{text}, Hadamard {hadamard}" if hadamard else text
 
 
-def _follow_passes(model: nn.Module) -> None:
+def _follow_passes(model: Any) -> None:
     engines = engines_of(model)
     if not hasattr(model, "ng_engines"):
         model._ng_hook = model.register_forward_pre_hook(begin_pass)
@@ -272,13 +304,14 @@ def _follow_passes(model: nn.Module) -> None:
 
 def restore(model: nn.Module) -> nn.Module:
     """The layers that convert found, with the values that they have now. Returns the model."""
+    of: Any = model
     for layer in layers_of(model).values():
         layer.__class__ = own_class(layer)
         del layer.ng_state
         del layer._buffers["ng_scales"], layer._parameters["ng_bits"], layer._parameters["ng_clip"]
     if hasattr(model, "ng_engines"):
-        model._ng_hook.remove()
-        del model._ng_hook, model.ng_engines, model.ng_states
+        of._ng_hook.remove()
+        del of._ng_hook, of.ng_engines, of.ng_states
     return model
 
 

@@ -75,8 +75,8 @@ def _recipe_of(model: nn.Module) -> str:
     return engines_of(model)[0].recipe.resolved
 
 
-def _write(model: nn.Module, tokenizer: Any, folder: str) -> None:
-    """As transformers does, without what convert added."""
+def _write(model: Any, tokenizer: Any, folder: str) -> None:
+    """A model of transformers as that does, without what convert added."""
     state = {name: value for name, value in model.state_dict().items() if ".ng_" not in name}
     model.save_pretrained(folder, state_dict={k: _plain(v) for k, v in state.items()})
     if tokenizer is None:

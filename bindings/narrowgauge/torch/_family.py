@@ -37,7 +37,9 @@ class Family:
 def config_json(model: nn.Module) -> str | None:
     """The config.json of a model of transformers; None of any other."""
     config = getattr(model, "config", None)
-    if not hasattr(config, "to_json_string") or not type(model).__name__.endswith(_WHOLE):
+    if config is None or not hasattr(config, "to_json_string"):
+        return None
+    if not type(model).__name__.endswith(_WHOLE):
         return None
     return str(config.to_json_string(use_diff=False))
 

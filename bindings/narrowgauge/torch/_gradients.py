@@ -19,24 +19,29 @@ from ._recipe import AnyRecipe, core_recipe
 class GradientHook:
     """Encodes, exchanges and sums gradients as `narrowgauge reduce` does: a communication hook.
 
-    state_dict, load_state_dict: the scales of a recipe with gradient.auto_scale.
+    state_dict, load_state_dict: its step, and the scales of a recipe with gradient.auto_scale.
+    save_checkpoint and load_checkpoint take the hook for the same.
     """
 
     def __init__(
         self, ddp: DistributedDataParallel, recipe: _core.Recipe, seed: int, step: int
     ) -> None:
-        self._group = ddp.process_group
-        self._step, self._seen, self._micros = step, 0, 0
-        self._rank, self._ranks = dist.get_rank(self._group), dist.get_world_size(self._group)
-        self._reducer = _core.GradientReducer(recipe, seed, self._rank, self._ranks, self._exchange)
+        self._group: Any = ddp.process_group
+        self._step, self._seen = step, 0
+        self._rank = dist.get_rank(self._group)
         model = ddp.module
-        self._ids = {id(p): n for n, p in enumerate(model.parameters())}
-        self._narrow: set[int] = set()
-        for layer in model.modules():
-            if isinstance(layer, Linear) and layer.ng_state.name.startswith("blocks."):
-                self._ids[id(layer.weight)] = layer.ng_state.ids.weight
-                self._narrow.add(id(layer.weight))
+        self._narrow = {
+            id(layer.weight): layer.ng_state
+            for layer in model.modules()
+            if isinstance(layer, Linear) and layer.ng_state.name.startswith("blocks.")
+        }
+        #: ids of draws by what the trainer calls a weight
+        self._names = {f"{of.name}.weight": of.ids.weight for of in self._narrow.values()}
         self._parameters = sum(p.requires_grad for p in model.parameters())
+        self._reducer = _core.GradientReducer(
+            recipe, seed, self._rank, dist.get_world_size(self._group),
+            list(self._names.values()), self._exchange,
+        )  # fmt: skip
 
     def reduce_bucket(self, bucket: Any) -> torch.futures.Future[Tensor]:
         """All gradients of a dist.GradBucket, in place."""
@@ -50,17 +55,19 @@ class GradientHook:
         return done
 
     def _reduce(self, parameter: Tensor, gradient: Tensor) -> None:
-        whole = gradient.detach().reshape(gradient.shape[0] if gradient.dim() > 1 else 1, -1)
-        values = whole.to(torch.float32).contiguous()
-        self._reducer.reduce(
-            values, id(parameter) in self._narrow, self._ids[id(parameter)], self._step, self._rank
-        )
+        layer = self._narrow.get(id(parameter))
+        whole = gradient.detach()
+        whole = whole.t() if layer is not None and layer.turned else whole
+        rows = whole.reshape(whole.shape[0] if whole.dim() > 1 else 1, -1)
+        values = rows.to(torch.float32).contiguous()
+        tensor = None if layer is None else layer.ids.weight
+        self._reducer.reduce(values, tensor, self._step, self._rank)
         if values.data_ptr() != gradient.data_ptr():
-            gradient.copy_(values.reshape(gradient.shape))
+            whole.copy_(values.reshape(whole.shape))
 
     def _exchange(self, sends: list[tuple[int, Any]], receives: list[tuple[int, Any]]) -> None:
         """Messages of one exchange; those of a pair of ranks in their order."""
-        work = [dist.irecv(_bytes(m), self._of(rank), self._group) for rank, m in receives]
+        work: list[Any] = [dist.irecv(_bytes(m), self._of(rank), self._group) for rank, m in receives]
         work += [dist.isend(_bytes(m), self._of(rank), self._group) for rank, m in sends]
         for one in work:
             one.wait()
@@ -69,14 +76,29 @@ class GradientHook:
         """What torch calls a rank of the group."""
         if not hasattr(dist, "get_global_rank"):
             return rank
-        return dist.get_global_rank(self._group or dist.group.WORLD, rank)
+        group: Any = self._group or dist.group.WORLD
+        return dist.get_global_rank(group, rank)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"step": self._step, "scales": self._reducer.state()}
+        """What load_state_dict takes, of any rank: all have the same."""
+        scales = {tensor: k for tensor, (_, k) in self._reducer.scales.items()}
+        return {"step": self._step, "scales": scales}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Raises Error for the state of another model or recipe."""
+        self._reducer.set_scales(state["scales"])
         self._step = state["step"]
-        self._reducer.set_state(state["scales"])
+
+    def auto_scales(self) -> dict[str, Tensor]:
+        """(mu, k) as checkpoints have them, by what the trainer calls a weight."""
+        scales = self._reducer.scales
+        return {name: torch.tensor(scales[tensor])
+                for name, tensor in self._names.items() if tensor in scales}  # fmt: skip
+
+    def go_on(self, step: int, auto_scales: dict[str, Tensor]) -> None:
+        """From what auto_scales gave."""
+        scales = {self._names[name]: float(of[1]) for name, of in auto_scales.items()}
+        self.load_state_dict({"step": step, "scales": scales})
 
 
 def _bytes(message: Any) -> Tensor:

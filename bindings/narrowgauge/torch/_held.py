@@ -10,7 +10,7 @@ from torch import Tensor
 from .. import _core
 from .._errors import Error
 from ._parameters import Place
-from ._state import _sample, _version
+from ._sight import sample, version
 
 #: Settings of a group that may change from step to step.
 _NUMBERS = ("beta1", "beta2", "eps", "weight_decay")
@@ -55,9 +55,8 @@ class Held:
         """An error that names the parameter."""
         return Error(problem, remedy, place=self.place.shown)
 
-    def step(self, lr: float, step: int, settings: dict[str, Any]) -> str:
-        """One update by its gradient. Returns the state that went beyond its format; "": none."""
-        grad = self.parameter.grad
+    def step(self, grad: Tensor, lr: float, step: int, settings: dict[str, Any]) -> str:
+        """One update. Returns the state that went beyond its format; "": none."""
         self._require(grad, "has a gradient that is")
         numbers = {key: settings[key] for key in _NUMBERS}
         if numbers != self._numbers:
@@ -137,7 +136,7 @@ class Held:
         self._seen = self._sight()
 
     def _sight(self) -> tuple[int, int]:
-        return _version(self.parameter), _sample(self.parameter)
+        return version(self.parameter), sample(self.parameter)
 
     def _take_changes(self) -> None:
         """Values that somebody else wrote become those of the storage; moments stay."""

@@ -38,6 +38,8 @@ class Linear(_Mixin):
         _operators.require_plain(state, x)
         _operators.require(state, "input", x)
         _operators.require(state, "weight", self.weight)
+        if self.bias is not None:
+            _operators.require(state, "bias", self.bias)
         if not state.engine.takes_kernels(x.device):
             if self.ng_bits is not None:
                 raise state.refuse(
@@ -75,17 +77,18 @@ def is_linear(layer: nn.Module) -> bool:
     return forward is nn.Linear.forward or is_turned(layer)
 
 
-def own_class(layer: nn.Module) -> type[nn.Module]:
+def own_class(layer: nn.Module) -> type[Any]:
     """The class that a layer had before it was converted."""
     cls = type(layer)
     return cls.__mro__[2] if issubclass(cls, Linear) else cls
 
 
 @functools.lru_cache(maxsize=None)
-def converted_class(own: type) -> type:
+def converted_class(own: type[Any]) -> type[Any]:
     """Linear before `own`."""
     return type(own.__name__, (Linear, own), {"__doc__": Linear.__doc__, "__module__": __name__})
 
 
-def _made(own: type[nn.Module]) -> nn.Module:
-    return own.__new__(converted_class(own))
+def _made(own: type[Any]) -> Any:
+    made: Any = converted_class(own)  # type: ignore[arg-type]  # classes have hashes
+    return made.__new__(made)

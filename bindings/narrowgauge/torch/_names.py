@@ -33,8 +33,9 @@ _BLOCKS: dict[str, dict[str, str]] = {
         **{f"attention.{part}_proj": f"attn.{part}" for part in "qkv"},  # ViT
         "attention.o_proj": "attn.out",
     },
-    "layer": {  # BERT
-        **{f"attention.self.{word}": f"attn.{word[0]}" for word in ("query", "key", "value")},
+    "layer": {  # BERT, and ViT of transformers 4
+        **{f"attention.{own}.{word}": f"attn.{word[0]}"
+           for own in ("self", "attention") for word in ("query", "key", "value")},
         "attention.output.dense": "attn.out",
         "intermediate.dense": "mlp.up",
         "output.dense": "mlp.down",
@@ -139,6 +140,8 @@ class Namer:
             return next(ends, None)
         stack, kind, number, path = found.groups()
         name = _by_table(_BLOCKS.get(kind, {}), path)
+        if name is None and kind == "blocks":  # which timm's are, in an nn.Sequential
+            name = path
         return f"blocks.{self._before(stack) + int(number)}.{name}" if name else None
 
     def _before(self, stack: str) -> int:

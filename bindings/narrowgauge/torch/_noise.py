@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from ._operators import refuse_twice
 from ._state import LayerState, state_of
 
 
@@ -82,7 +83,10 @@ if hasattr(torch.library, "custom_op"):
         return _forward(weight, bits, clip, layer, training)
 
     @_add.register_fake
-    def _(weight, bits, clip, clock, layer, turned, training):
+    def _(
+        weight: Tensor, bits: Tensor, clip: Optional[Tensor], clock: Tensor, layer: int,
+        turned: bool, training: bool,
+    ) -> tuple[Tensor, Tensor, Tensor]:
         y = torch.empty(weight.shape[::-1] if turned else weight.shape)
         return (y.t() if turned else y), torch.empty(bits.shape), torch.empty(2, dtype=torch.int64)
 
@@ -91,26 +95,33 @@ if hasattr(torch.library, "custom_op"):
     )
 
     @_differentiate.register_fake
-    def _(grad, weight, bits, clip, scales, ticket, layer):
+    def _(
+        grad: Tensor, weight: Tensor, bits: Tensor, clip: Optional[Tensor], scales: Tensor,
+        ticket: Tensor, layer: int,
+    ) -> tuple[Tensor, Tensor, Tensor]:
         of_clip = torch.empty(0 if clip is None else clip.shape)
         return torch.empty(weight.shape, dtype=weight.dtype), torch.empty_like(bits), of_clip
 
-    def _set_up(ctx, inputs, output):
+    def _set_up(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         weight, bits, clip, _, ctx.layer, _, _ = inputs
         ctx.save_for_backward(weight, bits, clip, *output[1:])
 
-    def _grad(ctx, grad, *_):
+    def _grad(ctx: Any, grad: Tensor, *_: Any) -> tuple[Optional[Tensor], ...]:
         return (*_gradients(ctx, grad), *[None] * 4)
 
     _add.register_autograd(_grad, setup_context=_set_up)
+    _differentiate.register_autograd(refuse_twice)
 else:
-    _differentiate = _backward
+    _differentiate = _backward  # type: ignore[assignment]
 
     class _Add(torch.autograd.Function):
         """The same before torch had operators of others."""
 
         @staticmethod
-        def forward(ctx, weight, bits, clip, layer, training):
+        def forward(
+            ctx: Any, weight: Tensor, bits: Tensor, clip: Optional[Tensor], layer: int,
+            training: bool,
+        ) -> Tensor:
             y, scales, ticket = _forward(weight, bits, clip, layer, training)
             ctx.layer = layer
             ctx.save_for_backward(weight, bits, clip, scales, ticket)
@@ -118,10 +129,13 @@ else:
 
         @staticmethod
         @torch.autograd.function.once_differentiable
-        def backward(ctx, grad):
+        def backward(ctx: Any, grad: Tensor) -> tuple[Optional[Tensor], ...]:
             return (*_gradients(ctx, grad), None, None)
 
-    def _add(weight, bits, clip, clock, layer, turned, training):
+    def _add(  # type: ignore[misc]
+        weight: Tensor, bits: Tensor, clip: Optional[Tensor], clock: Tensor, layer: int,
+        turned: bool, training: bool,
+    ) -> tuple[Tensor]:
         return (_Add.apply(weight, bits, clip, layer, training),)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from types import FrameType
-from typing import Optional
+from typing import Any, Optional
 
 import torch
 import torch.utils.checkpoint
@@ -64,7 +64,11 @@ def require(state: LayerState, what: str, tensor: Tensor) -> None:
 
 
 def require_plain(state: LayerState, x: Tensor) -> None:
-    """That a call is none of a transform which would change what is drawn, or drop the drawing."""
+    """That x is (..., K), and that a call is none of a transform which would change what is drawn,
+    or drop the drawing.
+    """
+    if x.dim() == 0 or x.shape[-1] != state.inputs:
+        raise state.refuse(f"input is {tuple(x.shape)}", f"(..., {state.inputs})")
     compiler = getattr(torch, "compiler", None)
     if compiler is not None and getattr(compiler, "is_exporting", lambda: False)():
         raise state.refuse(
@@ -76,6 +80,12 @@ def require_plain(state: LayerState, x: Tensor) -> None:
     if torch._C._functorch.is_batchedtensor(x):
         raise state.refuse(
             "vmap would scale and draw row by row", "a batch of inputs in one call, without vmap"
+        )
+    is_forward_mode = getattr(torch.autograd.forward_ad, "_current_level", -1) >= 0
+    if is_forward_mode or torch._C._functorch.peek_interpreter_stack() is not None:
+        raise state.refuse(
+            "torch.func and forward mode have no recipe's gradients",
+            "loss.backward(), or torch.autograd.grad",
         )
 
 
@@ -134,7 +144,7 @@ def backward_pass(
         )
     if needs[1] and state.turned:
         dw = dw.t().contiguous()
-    return dx, dw, db.to(bias.dtype) if needs[2] else db
+    return dx, dw, db.to(bias.dtype) if bias is not None and needs[2] else db
 
 
 def _row(bias: Optional[Tensor]) -> Optional[Tensor]:
@@ -149,26 +159,28 @@ def linear(
     return _linear(x, weight, bias, scales, clock, state.number, state.outputs, training)[0]
 
 
-def _gradients(
-    grad: Tensor, x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor],
-    ticket: Tensor, layer: int, needs: list[bool],
-) -> list[Optional[Tensor]]:
-    made = _backward(grad, x, weight, bias, scales, ticket, layer, needs)
+def _gradients(ctx: Any, grad: Tensor) -> list[Optional[Tensor]]:
+    needs = _needs(ctx)
+    made = _backward(grad, *ctx.saved_tensors, ctx.layer, needs)
     return [part if need else None for part, need in zip(made, needs)]
 
 
-def _needs(ctx: torch.autograd.function.FunctionCtx) -> list[bool]:
+def _needs(ctx: Any) -> list[bool]:
     return [bool(need) for need in ctx.needs_input_grad[:3]]
 
 
-def _save(ctx, x, weight, bias, scales, layer, ticket) -> None:
+def _save(
+    ctx: Any, x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor],
+    layer: int, ticket: Tensor,
+) -> None:
     """Of x and the weight what gradients will be made of."""
     needs = _needs(ctx)
     ctx.layer, ctx.inputs = layer, x.shape[-1]
     ctx.save_for_backward(x if needs[1] else x.new_empty(0), weight, bias, scales, ticket)
 
 
-def _twice(*_: object) -> None:
+def refuse_twice(*_: object) -> None:
+    """The gradient of a backward pass."""
     raise Error("a gradient of a gradient", "models without narrowgauge.torch.convert", "backward")
 
 
@@ -190,7 +202,10 @@ if hasattr(torch.library, "custom_op"):
         return forward_pass(x, weight, bias, scales, layer, training)
 
     @_linear.register_fake
-    def _(x, weight, bias, scales, clock, layer, outputs, training):
+    def _(
+        x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor], clock: Tensor,
+        layer: int, outputs: int, training: bool,
+    ) -> Tensors:
         return x.new_empty((*x.shape[:-1], outputs)), torch.empty(3, dtype=torch.int64)
 
     @torch.library.custom_op("narrowgauge::linear_backward", mutates_args=())
@@ -201,44 +216,53 @@ if hasattr(torch.library, "custom_op"):
         return backward_pass(grad, x, weight, bias, scales, ticket, layer, needs)
 
     @_backward.register_fake
-    def _(grad, x, weight, bias, scales, ticket, layer, needs):
+    def _(
+        grad: Tensor, x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor],
+        ticket: Tensor, layer: int, needs: list[bool],
+    ) -> tuple[Tensor, Tensor, Tensor]:
         inputs = weight.shape[0] if grad.shape[-1] == weight.shape[1] else weight.shape[1]
         return (
             grad.new_empty((*grad.shape[:-1], inputs) if needs[0] else 0),
             weight.new_empty(weight.shape if needs[1] else 0),
-            bias.new_empty(bias.shape) if needs[2] else torch.empty(0),
+            bias.new_empty(bias.shape) if bias is not None and needs[2] else torch.empty(0),
         )
 
     begin_pass = torch.library.custom_op(
         "narrowgauge::begin_pass", _count_pass, mutates_args=("clock",)
     )
 
-    def _set_up(ctx, inputs, output):
+    def _set_up(ctx: Any, inputs: tuple[Any, ...], output: Tensors) -> None:
         x, weight, bias, scales, _, layer, _, _ = inputs
         _save(ctx, x, weight, bias, scales, layer, output[1])
 
-    def _grad(ctx, grad, _):
-        return (*_gradients(grad, *ctx.saved_tensors, ctx.layer, _needs(ctx)), *[None] * 5)
+    def _grad(ctx: Any, grad: Tensor, _: Any) -> tuple[Optional[Tensor], ...]:
+        return (*_gradients(ctx, grad), *[None] * 5)
 
     _linear.register_autograd(_grad, setup_context=_set_up)
-    _backward.register_autograd(_twice)
+    _backward.register_autograd(refuse_twice)
 else:
 
     class _Linear(torch.autograd.Function):
         """The same before torch had operators of others."""
 
         @staticmethod
-        def forward(ctx, x, weight, bias, scales, layer, training):
+        def forward(
+            ctx: Any, x: Tensor, weight: Tensor, bias: Optional[Tensor],
+            scales: Optional[Tensor], layer: int, training: bool,
+        ) -> Tensor:
             y, ticket = forward_pass(x, weight, bias, scales, layer, training)
             _save(ctx, x, weight, bias, scales, layer, ticket)
             return y
 
         @staticmethod
         @torch.autograd.function.once_differentiable
-        def backward(ctx, grad):
-            return (*_gradients(grad, *ctx.saved_tensors, ctx.layer, _needs(ctx)), *[None] * 3)
+        def backward(ctx: Any, grad: Tensor) -> tuple[Optional[Tensor], ...]:
+            return (*_gradients(ctx, grad), *[None] * 3)
 
-    begin_pass, _backward = _count_pass, backward_pass
+    begin_pass, _backward = _count_pass, backward_pass  # type: ignore[assignment]
 
-    def _linear(x, weight, bias, scales, clock, layer, outputs, training):
+    def _linear(  # type: ignore[misc]
+        x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor], clock: Tensor,
+        layer: int, outputs: int, training: bool,
+    ) -> tuple[Tensor]:
         return (_Linear.apply(x, weight, bias, scales, layer, training),)

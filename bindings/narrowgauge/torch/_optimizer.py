@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, SupportsIndex
 
 import torch
 from torch import Tensor, nn
@@ -61,6 +61,7 @@ def optimizer(
     Weights of converted layers become BF16 parameters where BF16 holds all that the recipe stores.
     Raises Error, naming the parameter, for what cannot be.
     """
+    given: list[Any]
     if isinstance(model_or_params, nn.Module):
         if model is not None and model is not model_or_params:
             raise Error("beside another model", "groups of its parameters", key="model")
@@ -85,8 +86,9 @@ class Optimizer(torch.optim.Optimizer):
         self._recipe, self._fixed, self._blocks = recipe, fixed, blocks
         self._places = places_of(model, recipe, names, blocks) if model is not None else {}
         is_converted = any(isinstance(m, Linear) for m in model.modules()) if model else False
+        converted = model if is_converted else None
         if seed is None:
-            seed = engines_of(model)[0].seed if is_converted else 1
+            seed = 1 if converted is None else engines_of(converted)[0].seed
         self._runs = _core.UpdateRuns(seed, torch.get_num_threads())
         self._held: dict[Tensor, Held] = {}
         #: auto scales of gradients between ranks as a checkpoint has them, by parameter
@@ -94,10 +96,10 @@ class Optimizer(torch.optim.Optimizer):
         super().__init__(given, numbers)
         self.param_groups[0].setdefault(STEP_KEY, 0)
         self._engine = None
-        if is_converted:
-            self._engine = engines_of(model)[0]
+        if converted is not None:
+            self._engine = engines_of(converted)[0]
             self.param_groups[0][STEP_KEY] = self._engine.step
-            attach(model, self)
+            attach(converted, self)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """As torch's; values of its parameters become what the recipe stores."""
@@ -133,7 +135,7 @@ class Optimizer(torch.optim.Optimizer):
                 if parameter.grad is None:
                     continue
                 held = self._hold(parameter, group)
-                beyond = held.step(float(group["lr"]), number, _settings(group))
+                beyond = held.step(parameter.grad, float(group["lr"]), number, _settings(group))
                 if beyond:
                     warnings.warn(
                         f"{held.place.shown}: {beyond} is beyond the range of its format, whose "
@@ -178,7 +180,7 @@ class Optimizer(torch.optim.Optimizer):
         """Constants of the first group."""
         return {**self._fixed, **_settings(self.param_groups[0])}
 
-    def __reduce_ex__(self, protocol: int) -> Any:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         raise Error("is no value to copy or pickle", "state_dict() and load_state_dict()",
                     key="optimizer")
 

@@ -18,6 +18,8 @@ AnyRecipe = str | os.PathLike[str] | Mapping[str, Any] | Recipe
 _UPDATE = ("weights.storage", "weights.master", "weights.update", "optimizer.kind",
            "optimizer.moment1", "optimizer.moment2", "gradient.accumulate")  # fmt: skip
 _WIRE = ("gradient.communicate", "gradient.reduce", "gradient.auto_scale")
+_RANKS = ("gradient.shard", "communication.activations", "communication.weights",
+          "communication.sums")  # fmt: skip
 
 
 def core_recipe(recipe: AnyRecipe) -> _core.Recipe:
@@ -34,10 +36,14 @@ def left_to_others(recipe: _core.Recipe) -> list[str]:
     """Of a recipe what layers do not do, with who does."""
     said, plain = _settings(recipe), _settings(_core.load_recipe("fp32"))
     lines = []
-    for keys, whose in ((_UPDATE, "those of the optimizer"), (_WIRE, "those between ranks")):
+    for keys, whose in (
+        (_UPDATE, "those of the optimizer, not of layers"),
+        (_WIRE, "those between ranks, not of layers"),
+        (_RANKS, "of the trainer's ranks alone"),
+    ):
         changed = [f"{key} = {_text(said[key])}" for key in keys if said[key] != plain[key]]
         if changed:
-            lines.append(f"{', '.join(changed)}: {whose}, not of layers")
+            lines.append(f"{', '.join(changed)}: {whose}")
     return lines
 
 

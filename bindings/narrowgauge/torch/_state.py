@@ -14,6 +14,7 @@ from .. import _core
 from .._errors import Error
 from ._engine import Engine
 from ._ids import Ids
+from ._sight import fingerprint, sample, version
 
 #: Passes of a step that a draw's key can tell apart, and uses of a layer in one.
 PASSES, USES = 1 << 16, 1 << 8
@@ -113,7 +114,7 @@ class LayerState:
 
     def says_noise_of(self, weight: Tensor, bits: Tensor) -> None:
         """Of what the weight of the next pass is made: it has no version of its own."""
-        self._noise_of = (weight.data_ptr(), _version(weight), _version(bits))
+        self._noise_of = (weight.data_ptr(), version(weight), version(bits))
 
     def place_scales(self, core: _core.Layer, scales: Tensor | None) -> None:
         """Delayed scales live in the module's buffer."""
@@ -168,7 +169,7 @@ class LayerState:
 
     def is_kept(self, weight: Tensor, step: int, evaluates: bool) -> bool:
         """Whether operands made of the weight before are what would be made now."""
-        now = (weight.data_ptr(), _version(weight), -1 if evaluates else step, _sample(weight),
+        now = (weight.data_ptr(), version(weight), -1 if evaluates else step, sample(weight),
                *self._noise_of)  # fmt: skip
         kept, self._weight = self._weight == now, now
         return kept
@@ -195,36 +196,12 @@ class LayerState:
             )
         self._used = (step, number, uses)
         self._micro = number + uses * PASSES
-        self._passes.setdefault(_fingerprint(x), []).append(self._micro)
+        self._passes.setdefault(fingerprint(x), []).append(self._micro)
         while len(self._passes) > 4096:
             self._passes.popitem(last=False)
         return self._micro
 
     def same_micro(self, x: Tensor) -> int:
         """Of a forward pass that checkpointing repeats: that which had this input, the newest."""
-        passes = self._passes.get(_fingerprint(x))
+        passes = self._passes.get(fingerprint(x))
         return passes[-1] if passes else self._micro
-
-
-def _version(tensor: Tensor) -> int:
-    try:
-        return tensor._version
-    except RuntimeError:  # of inference mode
-        return -1
-
-
-def _sample(tensor: Tensor) -> int:
-    """Of what is written past autograd's versions (`.data`), most is seen."""
-    flat = tensor.detach().reshape(-1) if tensor.is_contiguous() else tensor.detach().flatten()
-    return _hash(flat)
-
-
-def _fingerprint(x: Tensor) -> tuple[Any, ...]:
-    return (tuple(x.shape), _hash(x.detach().reshape(-1)))
-
-
-def _hash(flat: Tensor) -> int:
-    """Of some sixty values."""
-    some = flat[:: max(1, flat.numel() // 61)].contiguous()
-    bits = some.view(torch.int16 if some.element_size() == 2 else torch.int32)
-    return hash(tuple(bits.tolist()))

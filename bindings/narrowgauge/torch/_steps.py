@@ -32,8 +32,8 @@ def engines_of(model: nn.Module) -> list[Engine]:
     return list({id(engine): engine for engine in engines}.values())
 
 
-def begin_pass(model: nn.Module, args: tuple[Any, ...]) -> None:
-    """Before each call of a converted model: the next micro-batch of the step, where it trains."""
+def begin_pass(model: Any, args: tuple[Any, ...]) -> None:
+    """Before each call of a converted model, an nn.Module: the next micro-batch of the step, where it trains."""
     if model.training and torch.is_grad_enabled():
         for engine in model.ng_engines:
             _operators.begin_pass(engine.clock)
@@ -72,15 +72,18 @@ def attach(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         optimizer.param_groups[0][STEP_KEY] = engines_of(model)[0].step
 
     def loaded(*_: Any) -> None:
-        scales = [layer.ng_scales for layer in layers_of(model).values()]
-        kept = [None if of is None else of.clone() for of in scales]
+        # Loaded with the model, before or after: a phase that begins would clear them.
+        kept = [
+            (layer.ng_scales, layer.ng_scales.clone())
+            for layer in layers_of(model).values()
+            if layer.ng_scales is not None and layer.ng_state.engine.recipe.phases > 1
+        ]
         move_to(model, int(optimizer.param_groups[0].get(STEP_KEY, engines_of(model)[0].step)))
-        for of, values in zip(scales, kept):  # loaded with the model, before or after
-            if of is not None:
-                of.copy_(values)
+        for of, values in kept:
+            of.copy_(values)
 
     optimizer.param_groups[0].setdefault(STEP_KEY, engines[0].step)
-    optimizer._ng_model = model
+    setattr(optimizer, "_ng_model", model)
     _after(optimizer, "step", after)
     _after(optimizer, "load_state_dict", loaded)
 

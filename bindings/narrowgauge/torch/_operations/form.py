@@ -135,5 +135,7 @@ class LinearForm:
     histories: tuple[int, ...] = ()
 
     def to_nearest(self) -> LinearForm:
-        gemms = (gemm.to_nearest() for gemm in (self.fprop, self.dgrad, self.wgrad))
-        return LinearForm(*gemms, self.histories)
+        return LinearForm(
+            self.fprop.to_nearest(), self.dgrad.to_nearest(), self.wgrad.to_nearest(),
+            self.histories,
+        )  # fmt: skip

@@ -6,7 +6,7 @@ A draw is a pure function of its key and of the element's place in the untranspo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Union
+from typing import Any, Union
 
 import torch
 from torch import Tensor
@@ -43,8 +43,8 @@ def philox(seed: int, counter: tuple[Word, Word, Word, Word]) -> tuple[Word, Wor
     return c0, c1, c2, c3
 
 
-def draw(key: Key, group: Tensor, extra: int = 0) -> tuple[Word, Word, Word, Word]:
-    """The 128 bits of each group. extra: 0x80 for the second call that 32 bits an element need."""
+def draw(key: Key, group: Tensor, extra: int = 0) -> tuple[Any, Any, Any, Any]:
+    """The 128 bits of each group, four tensors. extra: 0x80 for the second call that 32 bits an element need."""
     tensor = group >> 32 << 20 | key.tensor
     purpose = (key.purpose | extra) << 24 | key.micro
     return philox(key.seed, (group & _LOW, tensor, key.step, purpose))
@@ -67,7 +67,7 @@ def random_integers(
     return high.to(torch.int64) << 16 | low.to(torch.int64)
 
 
-def _halves(words: tuple[Word, Word, Word, Word]) -> Tensor:
+def _halves(words: tuple[Tensor, ...]) -> Tensor:
     """Eight numbers of 16 bits of each group side by side, the low half of a word first."""
     halves = [half for word in words for half in (word & 0xFFFF, word >> 16)]
     each = torch.stack([half.to(torch.int32) for half in halves], dim=-1)

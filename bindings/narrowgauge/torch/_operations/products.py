@@ -46,12 +46,14 @@ def _matmul(a: Tensor, b: Tensor) -> Tensor:
 def _times_late_scales(y: Tensor, a: Operand, b: Operand, alpha: float) -> Tensor:
     """Scales of rows and tensors, with which products are multiplied as one number."""
     left, right = _late_scale(a), _late_scale(b)
-    if left is None and right is None:
-        return y if alpha == 1.0 else y * alpha
-    if left is None or right is None:
-        late = right.t() if left is None else left
-    else:
+    if left is not None and right is not None:
         late = left * right.t()
+    elif left is not None:
+        late = left
+    elif right is not None:
+        late = right.t()
+    else:
+        return y if alpha == 1.0 else y * alpha
     return y * (late if alpha == 1.0 else late * alpha)
 
 
