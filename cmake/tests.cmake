@@ -160,6 +160,12 @@ if(NG_PYTHON3)
   add_test(NAME science_paired COMMAND ${NG_PYTHON3} -B -m doctest benchmarks/science/paired.py
            WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(science_paired PROPERTIES LABELS "benchmarks;fast")
+  # The commands of docs/sources.md that take half a minute of one core together.
+  add_test(NAME sources_quick COMMAND scripts/sources --quick --program $<TARGET_FILE:narrowgauge>
+           WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_tests_properties(sources_quick PROPERTIES LABELS sources TIMEOUT 600 COST 100)
+  add_test(NAME sources_pages COMMAND tests/sources/pages WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_tests_properties(sources_pages PROPERTIES LABELS sources TIMEOUT 60)
 endif()
 
 file(GLOB_RECURSE benches CONFIGURE_DEPENDS src/*_bench.cc)
