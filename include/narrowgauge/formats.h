@@ -85,6 +85,7 @@ struct Format {
   Rounding rounding = Rounding::nearest;
   int random_bits = 16;  ///< 8, 16 or 32; stochastic only
   Overflow overflow = Overflow::saturate;
+  Subnormals subnormals = Subnormals::keep;  ///< floating elements of at most 8 bits only
   float prescale = 1.0f;  ///< multiplies values after their scale was chosen; 2^-16 ... 2^16
 
   friend bool operator==(const Format&, const Format&) = default;

@@ -26,6 +26,10 @@ enum class Rounding : uint8_t { nearest, stochastic };
 /// format has them.
 enum class Overflow : uint8_t { saturate, special };
 
+/// What becomes of elements below the least normal one. keep: they are elements, as OCP requires.
+/// flush: what is rounded to one is zero, as on units that have none.
+enum class Subnormals : uint8_t { keep, flush };
+
 /// fp32, pow2: FP32 multipliers, pow2 with one bit set. e8m0, e4m3: one byte.
 enum class ScaleKind : uint8_t { none, fp32, pow2, e8m0, e4m3 };
 

@@ -129,6 +129,11 @@ float min_subnormal(const ElementFormat& format) {
   return decode(format, format.kind == ElementKind::power ? 0 : 1);
 }
 
+bool has_subnormals(const ElementFormat& format) {
+  return format.kind == ElementKind::floating && format.mantissa_bits > 0 &&
+         std::isfinite(min_normal(format));
+}
+
 uint64_t code_count(const ElementFormat& format) {
   const bool spare_sign = format.kind == ElementKind::floating && !format.is_signed;
   return uint64_t{1} << (spare_sign ? format.bits - 1 : format.bits);
@@ -155,9 +160,11 @@ bool is_zero_code(const ElementFormat& format, uint32_t code) {
   return ElementCodec(format).is_zero_code(code);
 }
 
-ElementCodec::ElementCodec(const ElementFormat& format)
+ElementCodec::ElementCodec(const ElementFormat& format, Subnormals subnormals)
     : format_(&format), code_count_(ng::code_count(format)) {
   if (format.kind == ElementKind::floating) grid_ = grid_of(format);
+  if (subnormals == Subnormals::flush && has_subnormals(format))
+    least_code_ = 1u << format.mantissa_bits;
 }
 
 uint32_t ElementCodec::encode(float x, const Rounder& rounder, OverflowRule overflow) const {
@@ -167,9 +174,13 @@ uint32_t ElementCodec::encode(float x, const Rounder& rounder, OverflowRule over
     case ElementKind::integer:
       return encode_integer(*format_, x, rounder);
     default:
-      if (!format_->is_signed && x < 0) return 0;
-      return encode_float(grid_, x, rounder, overflow);
+      break;
   }
+  if (!format_->is_signed && x < 0) return 0;
+  const uint32_t code = encode_float(grid_, x, rounder, overflow);
+  const uint32_t magnitude = code & ~grid_.sign_mask;
+  if (magnitude == 0 || magnitude >= least_code_) return code;
+  return grid_.negative_zero ? code & grid_.sign_mask : 0;
 }
 
 float ElementCodec::decode(uint32_t code) const {

@@ -7,8 +7,11 @@
 
 #include "format/table.h"
 #include "math/round.h"
+#include "narrowgauge/types.h"
 
 namespace ng {
+
+using narrowgauge::Subnormals;
 
 /// The numbers of a floating format's encoder. Not for power and integer formats.
 [[nodiscard]] FloatGrid grid_of(const ElementFormat& format);
@@ -22,6 +25,9 @@ namespace ng {
 [[nodiscard]] float min_normal(const ElementFormat& format);
 /// Smallest magnitude above zero; 2^-127 for e8m0, one step for integers.
 [[nodiscard]] float min_subnormal(const ElementFormat& format);
+
+/// Whether some magnitudes are below the least normal one, which there is.
+[[nodiscard]] bool has_subnormals(const ElementFormat& format);
 
 /// Largest code + 1: 2^bits, or 128 for ue4m3 whose eighth bit is always 0.
 [[nodiscard]] uint64_t code_count(const ElementFormat& format);
@@ -48,10 +54,10 @@ namespace ng {
 /// from its row is derived once.
 class ElementCodec {
  public:
-  explicit ElementCodec(const ElementFormat& format);
+  explicit ElementCodec(const ElementFormat& format, Subnormals subnormals = Subnormals::keep);
 
   [[nodiscard]] const ElementFormat& format() const { return *format_; }
-  /// As the functions of the same names.
+  /// As the functions of the same names, but for subnormals where those are flushed.
   [[nodiscard]] uint32_t encode(float x, const Rounder& rounder = {},
                                 OverflowRule overflow = OverflowRule::saturate) const;
   [[nodiscard]] float decode(uint32_t code) const;
@@ -61,6 +67,7 @@ class ElementCodec {
   const ElementFormat* format_;
   FloatGrid grid_;  // floating formats only
   uint64_t code_count_;
+  uint32_t least_code_ = 0;  // lesser magnitudes are flushed
 };
 
 }  // namespace ng

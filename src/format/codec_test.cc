@@ -186,6 +186,26 @@ TEST(Encode, EveryFiniteCodeIsAFixedPointOfEveryRounding) {
   }
 }
 
+TEST(Encode, SubnormalsAreFlushedToZerosOfTheirSign) {
+  int flushed = 0;
+  for (const ElementFormat& f : element_formats()) {
+    if (f.bits > 16) continue;
+    const ElementCodec kept(f), codec(f, Subnormals::flush);
+    for (uint32_t code = 0; code < code_count(f); ++code) {
+      const float value = decode(f, code);
+      if (!std::isfinite(value) || std::fabs(value) > max_value(f)) continue;
+      const bool is_below = has_subnormals(f) && value != 0 && std::fabs(value) < min_normal(f);
+      const float want = is_below ? std::copysign(0.0f, value) : value;
+      EXPECT_EQ(codec.encode(value), kept.encode(want)) << f.name << " " << value;
+      flushed += is_below ? 1 : 0;
+    }
+  }
+  EXPECT_GT(flushed, 100);
+  EXPECT_FALSE(has_subnormals(element_format("int8")));
+  EXPECT_FALSE(has_subnormals(element_format("e3m0")));
+  EXPECT_FALSE(has_subnormals(element_format("e1m2")));  // has no normal number
+}
+
 /// floor of |x| to the format's grid, the fraction above it, and whether the floor is odd: written
 /// with doubles and the code list alone.
 struct Place {

@@ -19,6 +19,7 @@ using narrowgauge::Rounding;
 using narrowgauge::ScaleKind;
 using narrowgauge::ScaleRule;  // [formats.md §3.2, §4.1]
 using narrowgauge::Select;
+using narrowgauge::Subnormals;
 enum class Scaling : uint8_t { current, delayed };
 enum class AmaxCompute : uint8_t { max, most_recent };
 
@@ -44,6 +45,7 @@ struct Operand {
   Rounding rounding = Rounding::nearest;
   int sr_bits = 16;
   Overflow overflow = Overflow::saturate;
+  Subnormals subnormals = Subnormals::keep;
   float prescale = 1.0f;
 
   friend bool operator==(const Operand&, const Operand&) = default;

@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "format/codec.h"
+
 namespace ng {
 namespace {
 
@@ -41,6 +43,10 @@ std::vector<Rule> element_rules(const Operand& o) {
       {"scale", e4m3 && name != "e2m1", scale_for_name, "element = \"e2m1\", or another scale"},
       {"rounding", name == "fp32" && o.rounding == Rounding::stochastic,
        "\"stochastic\" for fp32 elements", "\"nearest\": fp32 is never rounded"},
+      {"subnormals",
+       o.subnormals == Subnormals::flush && (element.bits > 8 || !has_subnormals(element)),
+       fmt::format("\"flush\" for {} elements", name),
+       "\"keep\", or floating elements of at most 8 bits that have subnormals"},
       {"overflow", o.overflow == Overflow::special && element.specials == Specials::none,
        fmt::format("\"special\" for {} elements, which have neither infinity nor NaN", name),
        "\"saturate\""},

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "format/codec.h"
 #include "format/exmy.h"
 #include "format/operand_values.h"
 
@@ -241,6 +242,18 @@ void add_rounding(Rows& rows) {
                 true}});
   rows.keys.back().example = "\"saturate\"";
   rows.beside(kInBf16);
+  rows.choice<Subnormals>(
+      "subnormals", &Operand::subnormals,
+      {{{"keep", Subnormals::keep}, {"flush", Subnormals::flush}}},
+      "what becomes of elements below the least normal one: they, or zero",
+      {.part = Part::rounding,
+       .field = "subnormals",
+       .flag = {11, "elements below the least normal one: keep, or flush to zero", true},
+       .need = {"an element with subnormals",
+                [](const Operand& o) { return has_subnormals(*o.element); }}});
+  rows.equation("flush: round(x / scale) where that is 0 or at least 2^(1 - bias), else 0");
+  rows.keys.back().example = "\"flush\"";
+  rows.beside(kInMxfp4);
   rows.number("prescale", &Operand::prescale, {0x1p-16, 0x1p16},
               "multiplies each value after its scale was chosen; undone at the end of the GEMM",
               {.part = Part::rounding, .field = "prescale"});

@@ -124,6 +124,7 @@ void for_fields(Format& format, Operand& operand, const Each& each) {
   each(format.rounding, operand.rounding);
   each(format.random_bits, operand.sr_bits);
   each(format.overflow, operand.overflow);
+  each(format.subnormals, operand.subnormals);
   each(format.prescale, operand.prescale);
 }
 
@@ -159,6 +160,7 @@ void check_enums(const Format& format) {
   check_enum("select", format.select, Select::max);
   check_enum("rounding", format.rounding, Rounding::stochastic);
   check_enum("overflow", format.overflow, Overflow::special);
+  check_enum("subnormals", format.subnormals, Subnormals::flush);
 }
 
 }  // namespace

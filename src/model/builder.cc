@@ -30,6 +30,7 @@ namespace {
 void take_stored_codes(Operand& operand, const Operand& storage) {
   if (operand.is_unscaled() || storage.is_unscaled()) return;
   if (*operand.element != *storage.element || !(operand.block == storage.block)) return;
+  if (operand.subnormals == Subnormals::flush) return;  // which what is stored has kept
   operand = storage.rounded_by(Rounding::nearest);
 }
 

@@ -110,7 +110,8 @@ void encode_by_definition(Rows<const float> panel, const Draws& draws,
                           std::span<const ValueRange> ranges, NarrowMatrix& out, Threads threads) {
   const bool affine = is_affine(out.cast);
   const Encoder encoder{.cast = out.cast,
-                        .codec = ElementCodec(affine ? kWideInteger : *out.cast.element),
+                        .codec = ElementCodec(affine ? kWideInteger : *out.cast.element,
+                                              out.cast.subnormals),
                         .panel = panel,
                         .draws = draws,
                         .overflow = overflow_rule(out.cast.overflow)};

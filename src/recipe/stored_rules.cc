@@ -71,6 +71,8 @@ void check_stored_cast(const Operand& cast, const std::string& key, const std::s
   if (cast.fit.size() > 0) refuse("fit", "fits are for operands of GEMMs", "the largest element");
   if (cast.scale_max != Operand{}.scale_max)
     refuse("scale_max", "fits are for operands of GEMMs", "448");
+  if (cast.subnormals != Subnormals::keep)
+    refuse("subnormals", "a stored tensor keeps them", "\"keep\"");
   if (cast.scale_rule == ScaleRule::mse)
     refuse("scale_rule", "mse is for operands of GEMMs", "\"floor\" or another");
 }

@@ -45,6 +45,10 @@ FORMATS = {
 MORE = [
     ("mxfp4", {"scale_rule": "mse"}),
     ("mxfp4", {"prescale": 0.75}),
+    ("mxfp4", {"subnormals": "flush"}),
+    ("mxfp6_e3m2", {"subnormals": "flush", "scale_rule": "mse"}),
+    ("nvfp4", {"subnormals": "flush", "fit": (6, 4)}),
+    ("fp8_e5m2", {"subnormals": "flush"}),
     ("nvfp4", {"block": (16, 16)}),
     ("nvfp4", {"tensor_scale": "pow2"}),
     ("nvfp4", {"tensor_scale": "none"}),

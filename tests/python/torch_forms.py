@@ -16,7 +16,7 @@ from narrowgauge.torch._operations import Element, GemmForm, LinearForm, Operand
 #: Keys of an operand that a Format has, by the Format's names.
 FIELDS = [
     "block", "scale", "tensor_scale", "scale_rule", "fit", "select", "scale_max", "rounding",
-    "overflow", "prescale",
+    "overflow", "subnormals", "prescale",
 ]
 OPERANDS = {"fprop": ("input", "weight"), "dgrad": ("grad", "weight"), "wgrad": ("grad", "input")}
 

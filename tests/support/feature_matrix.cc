@@ -13,7 +13,7 @@ namespace {
 
 /// Factors 0 ... kGradFactors - 1 are keys of the two gradient operands and may contradict each
 /// other; factor 0 is their format. All others go with everything.
-constexpr size_t kGradFactors = 8;
+constexpr size_t kGradFactors = 9;
 enum Factor : size_t {
   kInput = kGradFactors,
   kWeight,
@@ -43,6 +43,7 @@ const std::vector<FeatureFactor>& factors() {
        {"", ", scaling = \"delayed\", amax_history = 2",
         ", scaling = \"delayed\", amax_compute = \"most_recent\", margin = 1"}},
       {"prescale", {"", ", prescale = 0.75"}},
+      {"subnormals", {"", ", subnormals = \"flush\""}},
       {"overflow", {"", ", overflow = \"special\""}},
       {"second scale",
        {"", ", tensor_scale = \"none\"", ", tensor_scale = \"pow2\"", ", scale = \"pow2\""}},

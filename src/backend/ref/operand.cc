@@ -149,7 +149,7 @@ void prepare(PackedOperand& packed, const ConstView& source, const PrepareContex
              .context = context,
              .parts = parts_of(packed),
              .range = range_of(*spec.cast.element),
-             .codec = ElementCodec(*spec.cast.element),
+             .codec = ElementCodec(*spec.cast.element, spec.cast.subnormals),
              .amax = std::max(amax, context.amax != nullptr ? *context.amax : 0.0f)};
   load_values(job);
   if (context.stats != nullptr) count_nonfinite(job);

@@ -54,7 +54,7 @@ def elements_of(source: Source, cast: Cast) -> Tensor:
     if cast.zero is not None:
         y = torch.where(spread(cast.zero), torch.zeros_like(z).copysign(z), y)
         y = y.clamp(-form.element.max, form.element.max)
-    elements = rounded(y, form.element, source.draw, form.overflow)
+    elements = rounded(y, form.element, source.draw, form.overflow, form.subnormals)
     return elements if cast.nan is None else torch.where(spread(cast.nan), 0.0, elements)
 
 
@@ -129,7 +129,8 @@ def _error(source: Source, elements: Tensor, scale: Tensor, tensor: Tensor) -> T
 def _squared_error(source: Source, code: Tensor) -> Tensor:
     """Of E8M0 blocks under these codes, without prescale or draw, in the operand's own order."""
     scaled = source.values * spread(power_of_two(127 - code))
-    elements = rounded(scaled, source.form.element, None).to(torch.float64)
+    form = source.form
+    elements = rounded(scaled, form.element, None, subnormals=form.subnormals).to(torch.float64)
     scale = spread(power_of_two(code - 127)).to(torch.float64)
     off = source.values.to(torch.float64) - elements * scale
     return _ordered_sum(off * off, False)

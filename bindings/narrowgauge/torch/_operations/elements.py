@@ -81,7 +81,10 @@ class Draw:
     bits: int
 
 
-def rounded(y: Tensor, element: Element, draw: Draw | None, overflow: str = "saturate") -> Tensor:
+def rounded(
+    y: Tensor, element: Element, draw: Draw | None, overflow: str = "saturate",
+    subnormals: str = "keep",
+) -> Tensor:
     """The numbers that y (FP32) is rounded to: nearest even, or as drawn."""
     if element.is_integer:
         return _integers(y, element, draw)
@@ -90,6 +93,8 @@ def rounded(y: Tensor, element: Element, draw: Draw | None, overflow: str = "sat
     else:
         size = on_grid(y, element, lambda t: _to_integer(t, draw, element.mantissa_bits + 1))
     size = _limited(size, y, element, overflow)
+    if subnormals == "flush":
+        size = torch.where(size < 2.0 ** (1 - element.bias), 0.0, size)
     signed = size.copysign(y)
     if element.specials == "fnuz":  # has one zero
         signed = torch.where(size == 0, size, signed)

@@ -33,6 +33,7 @@ class OperandForm:
     rounding: str = "nearest"  #: or stochastic
     sr_bits: int = 16
     overflow: str = "saturate"  #: or special
+    subnormals: str = "keep"  #: or flush
     prescale: float = 1.0
     fits: tuple[float, ...] = field(init=False)  #: `fit`, or the largest element
     refits: tuple[float, ...] = field(init=False)  #: the first fit over each

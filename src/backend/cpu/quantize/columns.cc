@@ -29,6 +29,7 @@ bool encodes_columns(const OperandSpec& spec, const PackedLayout& layout) {
       (cast.scale == ScaleKind::e8m0 && cast.scale_rule != ScaleRule::mse) ||
       cast.scale == ScaleKind::e4m3;
   return has_table_scale && cast.overflow == Overflow::saturate &&
+         cast.subnormals == Subnormals::keep &&
          (cast.rounding == Rounding::nearest || cast.sr_bits != 32);
 }
 

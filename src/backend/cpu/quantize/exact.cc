@@ -50,7 +50,7 @@ float exact_element(const QuantizeJob& job, const ElementCodec& codec, float y, 
 void exact_encode(const QuantizeJob& job, const Piece& piece, const EncodeTile& tile,
                   const float* decode, OperandStats& stats) {
   const Operand& cast = job.spec.cast;
-  const ElementCodec codec(*cast.element);
+  const ElementCodec codec(*cast.element, cast.subnormals);
   for (int64_t r = 0; r < tile.rows; ++r) {
     const int64_t scale_row = r / tile.rows_per_multiplier * tile.multiplier_stride;
     for (int64_t c = 0; c < tile.cols; ++c) {

@@ -1,6 +1,7 @@
 #include "backend/cpu/quantize/panel.h"
 
 #include "backend/cpu/quantize/exact.h"
+#include "backend/cpu/quantize/subnormals.h"
 #include "backend/cpu/quantize/trials.h"
 
 namespace ng::cpu {
@@ -186,6 +187,8 @@ void PanelEncoder::encode_values(const Piece& piece, EncodeTile& tile, bool by_d
     tile.draw_stride = draws.stride;
   }
   totals_.add(encode_tile(job_.grid, tile));
+  if (job_.spec.cast.subnormals == Subnormals::flush)
+    totals_.stats.flushed += flush_subnormals(job_.grid, tile);
 }
 
 void PanelEncoder::interleave(const Piece& piece) const {

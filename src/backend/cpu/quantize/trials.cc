@@ -53,6 +53,7 @@ int scales_to_try(const QuantizeJob& job) {
 bool has_vector_trials(const QuantizeJob& job) {
   const QuantizePlan& plan = job.plan;
   return is_tried(job.grid) && (is_power_trial(job) || !job.exact) &&
+         job.spec.cast.subnormals == Subnormals::keep &&
          plan.tile_rows * plan.block_cols <= kTriedValues &&
          plan.piece_rows % plan.tile_rows == 0 && plan.piece_cols % plan.block_cols == 0;
 }
@@ -154,7 +155,9 @@ namespace {
 class DefinedTrial {
  public:
   DefinedTrial(const QuantizeJob& job, float amax)
-      : job_(job), codec_(*job.spec.cast.element), count_(scales_to_try(job)) {
+      : job_(job),
+        codec_(*job.spec.cast.element, job.spec.cast.subnormals),
+        count_(scales_to_try(job)) {
     const uint32_t bits = float_bits(amax);
     for (int i = 0; i < count_; ++i)
       candidate_scales(job, i, &bits, 1, &decode_[i], &multiplier_[i]);
