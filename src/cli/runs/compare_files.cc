@@ -131,6 +131,12 @@ std::optional<RecipeNumbers> numbers_of(const CompareRun& run) {
                        io::read_model_config({model, ""})};
 }
 
+std::vector<CompareResult> FinishedRuns::results() const {
+  std::vector<CompareResult> all;
+  for (const report::ComparedRun& run : finished) all.push_back(run.result);
+  return all;
+}
+
 void require_own_outputs(const std::vector<CompareRun>& runs, const std::string& out) {
   const std::string page = join_path(out, kPageFile), csv = join_path(out, kCsvFile);
   const std::string json = join_path(out, kJsonFile), markdown = join_path(out, kMarkdownFile);
