@@ -201,7 +201,7 @@ void add_fits(Rows& rows) {
                .need = {"a tensor_scale",
                         [](const Operand& o) { return o.tensor_scale != ScaleKind::none; }}});
   rows.equation("tensor scale = amax of the tensor / (scale_max · fit)");
-  rows.keys.back().example = "448";
+  rows.keys.back().example = "256";
   rows.beside(kInNvfp4);
 }
 

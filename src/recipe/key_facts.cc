@@ -13,10 +13,11 @@ namespace {
 constexpr std::string_view kStored[] = {"weights.storage", "dpo.reference_storage",
                                         "optimizer.moment1", "optimizer.moment2",
                                         "gradient.communicate"};
-/// What stored tensors have no choice of: they are scaled when they are stored, and no GEMM undoes
-/// a prescale; weights.update says how weights are rounded.
-constexpr std::string_view kOfOperandsOnly[] = {"scaling", "amax_history", "amax_compute", "margin",
-                                                "fit",     "select",       "prescale"};
+/// What stored tensors have no choice of, by check_stored_cast(); weights.update says how weights
+/// are rounded.
+constexpr std::string_view kOfOperandsOnly[] = {"scaling",   "amax_history", "amax_compute",
+                                                "margin",    "fit",          "select",
+                                                "scale_max", "subnormals",   "prescale"};
 constexpr std::string_view kOfUpdates[] = {"rounding", "sr_bits"};
 
 bool is_of_use(std::string_view operand, std::string_view key) {
