@@ -2,6 +2,7 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -106,7 +107,8 @@ class GradientReducer {
         comm_(rank, ranks, std::move(exchange)),
         backend_(make_backend("cpu", {1})) {
     if (!gradient_.auto_scale) return;
-    for (const uint32_t tensor : narrow) scales_[tensor] = first_auto_scale(gradient_, ranks);
+    for (const uint32_t tensor : narrow)
+      moving_[tensor] = {.scale = first_auto_scale(gradient_, ranks)};
   }
 
   /// `gradient` (r, c) becomes the mean over ranks, NaN where one is not finite. `tensor`: one of
@@ -118,8 +120,8 @@ class GradientReducer {
                cols = static_cast<int64_t>(gradient.shape(1));
     const Unlocked unlocked;
     const Operand cast = tensor ? gradient_.communicate : operand_of("fp32");
-    const auto moving = tensor ? scales_.find(*tensor) : scales_.end();
-    const AutoScale scale = moving == scales_.end() ? AutoScale{} : moving->second;
+    const auto moving = tensor ? moving_.find(*tensor) : moving_.end();
+    const AutoScale scale = moving == moving_.end() ? AutoScale{} : moving->second.scale;
     float amax = amax_of(values);
     comm_.max({&amax, 1});
     if (!std::isfinite(amax)) {
@@ -137,8 +139,7 @@ class GradientReducer {
     const std::vector<Piece> pieces = even_pieces(cast, rows, comm_.ranks());
     const ReducedGradient reduced =
         reduce_gradient(comm_, mine.view(), {cast, gradient_.reduce, encode_scale}, pieces);
-    if (moving != scales_.end())
-      moving->second = moved(scale, mine.view(), reduced.largest, rows * cols);
+    if (moving != moving_.end()) move(moving->second, mine.view(), reduced.largest, rows * cols);
     std::vector<size_t> bytes;
     for (const Piece& piece : pieces)
       bytes.push_back(static_cast<size_t>(piece.rows * cols) * sizeof(float));
@@ -146,41 +147,49 @@ class GradientReducer {
                      std::as_writable_bytes(values), bytes);
   }
 
-  /// The auto scales (mu, k) by tensor.
-  [[nodiscard]] std::map<uint32_t, std::pair<float, float>> scales() const {
-    std::map<uint32_t, std::pair<float, float>> scales;
-    for (const auto& [tensor, scale] : scales_) scales[tensor] = {scale.mu, scale.k};
+  [[nodiscard]] bool counts_good_steps() const { return gradient_.auto_scale_growth_after > 1; }
+  /// The auto scales by tensor: (mu, k, good steps), the last 0 where those are not counted.
+  [[nodiscard]] std::map<uint32_t, std::tuple<float, float, float>> scales() const {
+    std::map<uint32_t, std::tuple<float, float, float>> scales;
+    for (const auto& [tensor, moving] : moving_)
+      scales[tensor] = {moving.scale.mu, moving.scale.k, moving.good_steps};
     return scales;
   }
-  /// Their k; of all of them.
-  void set_scales(const std::map<uint32_t, float>& scales) {
+  /// (k, good steps) of all of them.
+  void set_scales(const std::map<uint32_t, std::pair<float, float>>& scales) {
     const auto tensor_of = [](const auto& row) { return row.first; };
-    if (!std::ranges::equal(scales, scales_, {}, tensor_of, tensor_of))
+    if (!std::ranges::equal(scales, moving_, {}, tensor_of, tensor_of))
       throw Error({.place = "",
                    .key = "scales",
                    .problem = fmt::format("of {} tensors where {} have one, or of others",
-                                          scales.size(), scales_.size()),
+                                          scales.size(), moving_.size()),
                    .remedy = "the state of a hook of the same recipe and model"});
-    for (const auto& [tensor, k] : scales)
-      scales_[tensor] = {.mu = static_cast<float>(
-                             std::exp2(double{k} / static_cast<double>(gradient_.growth_interval))),
-                         .k = k};
+    for (const auto& [tensor, of] : scales) {
+      const auto [k, good_steps] = of;
+      const double mu = std::exp2(double{k} / static_cast<double>(gradient_.growth_interval));
+      moving_[tensor] = {.scale = {.mu = static_cast<float>(mu), .k = k}, .good_steps = good_steps};
+    }
   }
 
  private:
-  AutoScale moved(const AutoScale& scale, const ConstView& mine, uint64_t on_ring, int64_t size) {
+  struct Moving {
+    AutoScale scale;
+    float good_steps = 0;
+  };
+
+  void move(Moving& moving, const ConstView& mine, uint64_t on_ring, int64_t size) {
     std::vector<uint64_t> counts = {count_largest(mine), on_ring};
     comm_.sum(counts);
     const bool is_ring = gradient_.reduce == GradientRecipe::Reduce::wire;
-    return moved_scale(gradient_, scale, counts[is_ring ? 1 : 0],
-                       is_ring ? size : comm_.ranks() * size);
+    moving.scale = moved_scale(gradient_, moving.scale, counts[is_ring ? 1 : 0],
+                               is_ring ? size : comm_.ranks() * size, moving.good_steps);
   }
 
   GradientRecipe gradient_;
   uint64_t seed_;
   GroupComm comm_;
   std::unique_ptr<Backend> backend_;
-  std::map<uint32_t, AutoScale> scales_;  ///< of all that is narrow where gradient.auto_scale is
+  std::map<uint32_t, Moving> moving_;  ///< of all that is narrow where gradient.auto_scale is
 };
 
 }  // namespace
@@ -192,6 +201,7 @@ void add_gradients(nb::module_& module) {
           "recipe"_a, "seed"_a, "rank"_a, "ranks"_a, "narrow"_a, "exchange"_a)
       .def("reduce", &GradientReducer::reduce, "gradient"_a, "tensor"_a.none(), "step"_a,
            "first_micro"_a)
+      .def_prop_ro("counts_good_steps", &GradientReducer::counts_good_steps)
       .def_prop_ro("scales", &GradientReducer::scales)
       .def("set_scales", &GradientReducer::set_scales, "scales"_a);
 }

@@ -49,11 +49,25 @@ inline void poison(const View& y) {
               static_cast<size_t>(element.bits) / 8);
 }
 
+/// Whether this good step raises k.
+[[nodiscard]] inline bool grows_after_good_step(const MoveAutoScale& op) {
+  if (op.good_steps == nullptr) return true;
+  const auto enough = static_cast<float>(op.growth_after);
+  *op.good_steps = std::min(*op.good_steps + 1, enough);
+  return *op.good_steps == enough;
+}
+
 /// k and mu after a step of which `saturated` of `values` codes were the largest.
 inline void move_auto_scale(const MoveAutoScale& op, int64_t saturated, int64_t values) {
   const auto window = static_cast<double>(op.window);
   const double share = static_cast<double>(saturated) / static_cast<double>(values);
-  const double k = share > op.threshold ? op.scale->k - window : op.scale->k + 1.0;
+  double k = op.scale->k;
+  if (share > op.threshold) {
+    k -= window;
+    if (op.good_steps != nullptr) *op.good_steps = 0;
+  } else if (grows_after_good_step(op)) {
+    k += 1.0;
+  }
   op.scale->k = static_cast<float>(std::clamp(k, -24 * window, 24 * window));
   op.scale->mu = static_cast<float>(std::exp2(op.scale->k / window));
 }

@@ -63,7 +63,8 @@ struct StoreGradient {
 
 /// After the step was decided: where the share of codes of the largest magnitude is above
 /// `threshold` k falls by `window`, else it grows by 1, within ±24 windows; a skipped step leaves
-/// it. mu follows. [errata-2, 32]
+/// it. mu follows. Where `good_steps` counts, only from `growth_after` good steps in a row on.
+/// [errata-2, 32; 004, "Implementation Notes"]
 struct MoveAutoScale {
   static constexpr std::string_view kName = "move_auto_scale";
   static constexpr TimeKind kTime = TimeKind::optimizer;
@@ -71,6 +72,8 @@ struct MoveAutoScale {
   ConstView codes;  ///< elements of eight bits
   double threshold = 1e-5;
   int64_t window = 1000;
+  float* good_steps = nullptr;  ///< in a row, at most `growth_after`; null: the first one counts
+  int64_t growth_after = 1;
   const StepControl* control = nullptr;
   void each_output(const auto& /* f */) const {}
 };

@@ -48,7 +48,7 @@ struct Known {
 Known look_up(const std::string& path, std::span<const KeyRow* const> rows) {
   Known known;
   for (const KeyRow* row : rows) {
-    if (row->path == path) known.row = row;
+    if (row->path == path || row->formerly == path) known.row = row;
     known.leads_on |= row->path.starts_with(path) && row->path.size() > path.size() &&
                       row->path[path.size()] == '.';
   }
@@ -93,6 +93,17 @@ std::string nearest_path(std::string_view path, std::span<const std::string_view
 void check_known_keys(const toml::table& table, std::span<const KeyRow* const> rows,
                       const std::string& prefix) {
   check_table(table, rows, prefix, "");
+}
+
+std::optional<TomlItem> find_key(const toml::table& table, const KeyRow& row,
+                                 const std::string& prefix) {
+  std::optional<TomlItem> item = find_item(table, row.path, prefix);
+  if (row.formerly.empty()) return item;
+  const std::optional<TomlItem> old = find_item(table, row.formerly, prefix);
+  if (old && item)
+    old->refuse(fmt::format("is {}{}, which stands there, too", prefix, row.path),
+                fmt::format("only {}{}", prefix, row.path));
+  return old ? old : item;
 }
 
 std::string text_of(const IntegerRange& range) {

@@ -29,6 +29,7 @@ struct KeyRow {
   std::string equation = {};         ///< what is computed with it, where that is one line
   std::string example = {};          ///< a value as TOML; empty: the default
   std::string_view since = "0.1.0";  ///< the first version that knows it
+  std::string formerly = {};         ///< the path that older files say it by; empty: always this one
   std::string beside = {};  ///< keys of the same table without which the example is refused
   std::string before = {};  ///< lines for other tables without which it is
 };
@@ -64,12 +65,16 @@ std::vector<const KeyRow*> rows_of(const std::vector<Row>& keys) {
   return rows;
 }
 
+/// What `table` says of the row's key, by either of its names. Throws Error where it says both.
+[[nodiscard]] std::optional<TomlItem> find_key(const toml::table& table, const KeyRow& row,
+                                               const std::string& prefix);
+
 /// Reads the keys that stand in `table` in the order of the rows; others keep their value.
 template <class T, class Row>
 void read_keys(T& target, const toml::table& table, const std::vector<Row>& keys,
                const std::string& prefix = "") {
   for (const Row& key : keys)
-    if (const auto item = find_item(table, key.path, prefix);
+    if (const auto item = find_key(table, key, prefix);
         item && (key.takes_table || !item->value->is_table()))
       key.read(target, *item);
 }

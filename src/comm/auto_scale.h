@@ -8,12 +8,14 @@
 
 namespace ng {
 
-/// Between so many ranks. A sum on the wire begins with 1/sqrt(N): with 1 the first steps would
-/// saturate.
+/// Between so many ranks. A sum on the wire begins with 1/sqrt(N), unless the recipe says 1/N
+/// (pre-scaling) or 1, with which the first steps saturate.
 [[nodiscard]] inline AutoScale first_auto_scale(const GradientRecipe& gradient, int ranks) {
   if (gradient.reduce == GradientRecipe::Reduce::fp32 || ranks == 1) return {};
   const auto window = static_cast<double>(gradient.growth_interval);
-  const double k = std::round(-window / 2 * std::log2(ranks));
+  if (gradient.auto_scale_start == GradientRecipe::Start::one) return {};
+  const double root = gradient.auto_scale_start == GradientRecipe::Start::root ? 2 : 1;
+  const double k = std::round(-window / root * std::log2(ranks));
   return {.mu = static_cast<float>(std::exp2(k / window)), .k = static_cast<float>(k)};
 }
 

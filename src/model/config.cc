@@ -16,7 +16,9 @@ struct Preset {
 };
 
 // Sizes: GPT-2 from its paper; Llama shapes as in the GaussWS experiments [recipes.md §1.1] and
-// char-gpt as nanoGPT's character model.
+// char-gpt as nanoGPT's character model. Of its 3B the paper says the size alone: this one has a
+// feed-forward of roundup(8d/3, 256), as its others have, and by it takes what their Table 1 says
+// of ŵ. Llama 2's 70B is from Meta's own configuration.
 const std::vector<Preset>& presets() {
   static const std::vector<Preset> kPresets = [] {
     ModelConfig gpt2{.architecture = Architecture::gpt2,
@@ -61,11 +63,21 @@ const std::vector<Preset>& presets() {
     llama1b.head_dim = 128;
     llama1b.width = 2048;
     llama1b.ffn = 5632;
-    return std::vector<Preset>{{"gpt2-124m", gpt2},
-                               {"gpt2-345m", gpt2_medium},
-                               {"char-gpt", char_gpt},
-                               {"llama-134m", llama134},
-                               {"llama-1b", llama1b}};
+    ModelConfig llama3b = llama1b;
+    llama3b.layers = 28;
+    llama3b.heads = llama3b.kv_heads = 24;
+    llama3b.width = 3072;
+    llama3b.ffn = 8192;
+    ModelConfig llama70b = llama1b;
+    llama70b.layers = 80;
+    llama70b.heads = 64;
+    llama70b.kv_heads = 8;
+    llama70b.width = 8192;
+    llama70b.ffn = 28672;
+    return std::vector<Preset>{{"gpt2-124m", gpt2},    {"gpt2-345m", gpt2_medium},
+                               {"char-gpt", char_gpt}, {"llama-134m", llama134},
+                               {"llama-1b", llama1b},  {"llama-3b", llama3b},
+                               {"llama-70b", llama70b}};
   }();
   return kPresets;
 }

@@ -185,6 +185,17 @@ void Model::communicate_gradients(Run& run) {
     weight.auto_scale = reinterpret_cast<AutoScale*>(state.data);
     const AutoScale first = first_auto_scale(gradient_recipe(), run.comm().ranks());
     run.upload(weight.auto_scale, std::span<const AutoScale>(&first, 1));
+    if (gradient_recipe().auto_scale_growth_after == 1) continue;
+    const View count =
+        run.persistent({.name = fmt::format("gradient_good_steps.{}", weight.spec.name),
+                        .owner = weight.spec.name,
+                        .kind = MemoryKind::state,
+                        .element = &fp32_format(),
+                        .rows = 1,
+                        .cols = 1});
+    weight.good_steps = reinterpret_cast<float*>(count.data);
+    constexpr float kNone = 0;
+    run.upload(weight.good_steps, std::span<const float>(&kNone, 1));
   }
 }
 
@@ -194,8 +205,10 @@ void Model::move_gradient_scales(Run& run, const StepControl* control) {
     if (parameter.auto_scale != nullptr)
       run.execute(MoveAutoScale{.scale = parameter.auto_scale,
                                 .codes = parameter.gradient(),
-                                .threshold = gradient.saturation_threshold,
+                                .threshold = gradient.auto_scale_delta,
                                 .window = gradient.growth_interval,
+                                .good_steps = parameter.good_steps,
+                                .growth_after = gradient.auto_scale_growth_after,
                                 .control = control});
 }
 

@@ -54,6 +54,7 @@ struct Parameter {
   /// `gradient.communicate`]; fp32: as it was summed.
   Operand communicate = operand_of("fp32");
   AutoScale* auto_scale = nullptr;  ///< persistent; null: mu is 1
+  float* good_steps = nullptr;      ///< of MoveAutoScale, persistent; null: it counts none
   Tensor grad;  ///< exists from the first contribution of a step until the update
   std::array<Tensor, 2> grad_scales;  ///< of a finished gradient in few bits; of its tensor
   /// What GEMMs read in place of the value in this step, where there is noise, and its scales.

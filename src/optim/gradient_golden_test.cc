@@ -32,6 +32,38 @@ TEST(GradientGolden, MuFollowsTheCodesThatSaturate) {
   }
 }
 
+// As the digest of FP8-LM's paper writes auto-scaling down: growth waits for so many good steps in
+// a row, which one step that saturates forgets. [004, "Implementation Notes"]
+TEST(AutoScaleGrowth, WaitsForGoodStepsInARow) {
+  AutoScale scale;
+  float good_steps = 0;
+  const MoveAutoScale op{.scale = &scale,
+                         .codes = {},
+                         .threshold = 0.001,
+                         .window = 1000,
+                         .good_steps = &good_steps,
+                         .growth_after = 3};
+  struct Step {
+    int64_t saturated;  // of 1,000 values
+    float k, good_steps;
+  };
+  for (const Step& step : {Step{0, 0, 1},
+                           {1, 0, 2},
+                           {0, 1, 3},
+                           {0, 2, 3},
+                           {2, -998, 0},
+                           {0, -998, 1},
+                           {2, -1998, 0},
+                           {0, -1998, 1},
+                           {0, -1998, 2},
+                           {0, -1997, 3}}) {
+    move_auto_scale(op, step.saturated, 1000);
+    EXPECT_EQ(scale.k, step.k);
+    EXPECT_EQ(good_steps, step.good_steps);
+    EXPECT_EQ(scale.mu, step.k == 0 ? 1.0f : static_cast<float>(std::exp2(double{step.k} / 1000)));
+  }
+}
+
 class GradientGolden : public ::testing::TestWithParam<std::string_view> {};
 
 // Where all ranks have the same gradient its scale is that of one.

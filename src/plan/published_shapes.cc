@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/tensor_parallel.h"
+#include "plan/stage.h"
 #include "recipe/layer_names.h"
 
 namespace ng {
@@ -32,7 +33,7 @@ std::span<const PublishedShape> published_shapes() {
   static const PublishedShape kShapes[] = {
       {"gpt-7b", gpt(32, 32), 1, 1, 32, 37.2, 13.9},
       {"gpt-13b", gpt(40, 40), 2, 1, 16, 34.3, 12.4},
-      {"gpt-175b", gpt(96, 96), 8, 4, 4, 23.4, 8.2},
+      {"gpt-175b", gpt(96, 96), 8, 4, 4, 23.4, 8.2, PublishedMemory{66.1, 40.3, 57.7}},
   };
   return kShapes;
 }
@@ -45,13 +46,8 @@ const PublishedShape* find_published_shape(std::string_view name) {
 
 std::vector<ParameterSpec> parameters_of_first_stage(const PublishedShape& shape) {
   std::vector<ParameterSpec> specs = parameter_table(shape.config);
-  const bool is_last = shape.pipeline == 1;
-  std::erase_if(specs, [&](const ParameterSpec& spec) {
-    const std::string_view layer = layers::layer_of(spec.name);
-    const bool is_behind = layer == layers::kNorm || layer == layers::kHead;
-    return (is_behind && !is_last) ||
-           layers::place_of(layer).block >= shape.config.layers / shape.pipeline;
-  });
+  const Stage first{.index = 0, .of = shape.pipeline};
+  std::erase_if(specs, [&](const ParameterSpec& spec) { return !first.has(spec, shape.config); });
   specs = tensor_parallel_parts(std::move(specs), shape.tensor);
   for (ParameterSpec& spec : specs) {  // their embedding and head are cut by the vocabulary
     const std::string_view layer = layers::layer_of(spec.name);

@@ -1,6 +1,8 @@
-// The models whose traffic FP8-LM's authors published, and how they were laid out over ranks.
+// The models whose traffic and memory FP8-LM's authors published, and how they were laid out over
+// ranks.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -9,12 +11,19 @@
 
 namespace ng {
 
+/// GB of a rank as published, by sequences of 2,048 tokens in a micro-batch. "66.1 to 57.7" is BF16
+/// with one beside FP8-LM with four; with one each it is 66.1 to 40.3. [recipes.md §4.2]
+struct PublishedMemory {
+  double bf16_of_one, fp8_lm_of_one, fp8_lm_of_four;
+};
+
 /// A GPT of the paper: vocabulary 51,200, head of its own, context 2,048. [errata-2, 38]
 struct PublishedShape {
   std::string_view name;
   ModelConfig config;
   int64_t tensor, pipeline, data;    ///< ranks of each kind of group
   double fp32_bf16_gib, fp8_lm_gib;  ///< sent by a rank in a step, as published
+  std::optional<PublishedMemory> memory{};
 };
 [[nodiscard]] std::span<const PublishedShape> published_shapes();
 

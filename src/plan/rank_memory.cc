@@ -33,12 +33,13 @@ std::vector<StoredSpec> owned_parts(const WeightParts& weight, std::vector<Store
 size_t RankMemory::total() const { return std::accumulate(bytes.begin(), bytes.end(), gaps); }
 
 RankPlan::RankPlan(const Backend& backend, const ModelConfig& model, const Recipe& recipe,
-                   const RankLayout& layout)
+                   const RankLayout& layout, const Stage& stage)
     : backend_(backend),
       model_(model),
       recipe_(recipe),
       layout_(layout),
-      parameters_(tensor_parallel_parts(planned_parameters(backend, model, recipe), layout.tensor)),
+      stage_(stage),
+      parameters_(own_parameters(planned_parameters(backend, model, recipe))),
       flat_(deal_parameters(parameters_, recipe, model.layers, layout.counts(), Shard::flat,
                             WeightGather::as_sent)),
       whole_(deal_parameters(parameters_, recipe, model.layers, layout.counts(), Shard::tensor,
@@ -46,6 +47,19 @@ RankPlan::RankPlan(const Backend& backend, const ModelConfig& model, const Recip
       stored_(static_cast<size_t>(layout.ranks)) {
   require_matches(recipe, layers_of(model));
   add_stored();
+}
+
+std::vector<ParameterSpec> RankPlan::own_parameters(std::vector<ParameterSpec> all) {
+  const auto values = [](const std::vector<ParameterSpec>& specs) {
+    double sum = 0;
+    for (const ParameterSpec& spec : specs) sum += static_cast<double>(spec.rows * spec.cols);
+    return sum;
+  };
+  const double of_all = values(all);
+  std::erase_if(all, [&](const ParameterSpec& spec) { return !stage_.has(spec, model_); });
+  std::vector<ParameterSpec> own = tensor_parallel_parts(std::move(all), layout_.tensor);
+  share_of_values_ = values(own) / of_all;
+  return own;
 }
 
 const Partition& RankPlan::partition(Shard shard) const {
@@ -105,22 +119,43 @@ MemoryByKind RankPlan::share_of(int rank, MemoryByKind one, const StepSettings& 
   for (const MemoryKind kind :
        {MemoryKind::reference, MemoryKind::activations, MemoryKind::operands, MemoryKind::logits})
     at(one, kind) /= tensor;
-  double own = 0, all = 0;  // values
-  for (const ParameterSpec& spec : parameters_) {
-    own += static_cast<double>(spec.rows * spec.cols);
-    all += static_cast<double>(spec.rows * spec.cols * spec.cut.parts);
+  const auto scale = [&](MemoryKind kind, double share) {
+    at(one, kind) = static_cast<size_t>(static_cast<double>(at(one, kind)) * share);
+  };
+  scale(MemoryKind::gradients, share_of_values_);
+  if (stage_.of > 1) {
+    const auto own = static_cast<double>(stage_.blocks(model_) * stage_.in_flight(settings.micros));
+    scale(MemoryKind::activations, std::min(1.0, (own + 1) / static_cast<double>(model_.layers)));
+    scale(MemoryKind::reference, share_of_values_ * static_cast<double>(tensor));
+    if (!stage_.is_last()) at(one, MemoryKind::logits) = 0;
   }
-  size_t& gradients = at(one, MemoryKind::gradients);
-  if (tensor > 1) gradients = static_cast<size_t>(static_cast<double>(gradients) * own / all);
   const auto values = static_cast<size_t>(settings.sequences * settings.length * model_.width);
   const size_t bytes = recipe_.compute(0) == Compute::bf16 ? 2 : 4;
   at(one, MemoryKind::activations) += values * bytes / tensor * (tensor - 1);
   return one;
 }
 
+MemoryPlan RankPlan::plan_of(int rank, const StepSettings& settings) const {
+  return plan_memory(backend_, model_, recipe_, RecomputePolicy::none, settings,
+                     rank / static_cast<int>(layout_.tensor), layout_.data());
+}
+
 RankMemory RankPlan::memory_of(int rank, const StepSettings& settings) const {
-  const MemoryPlan plan = plan_memory(backend_, model_, recipe_, RecomputePolicy::none, settings,
-                                      rank / static_cast<int>(layout_.tensor), layout_.data());
+  const MemoryPlan plan = plan_of(rank, settings);
+  if (stage_.of > 1) {
+    MemoryByKind most = plan.most;
+    if (settings.micros > 1) {
+      StepSettings one = settings;
+      one.micros = 1;
+      // What more micro-batches keep of operands are those of weights, which each reads.
+      MemoryByKind first = plan_of(rank, one).most;
+      size_t& operands = at(most, MemoryKind::operands);
+      const size_t of_one = std::min(operands, at(first, MemoryKind::operands));
+      operands = of_one + (operands - of_one) / static_cast<size_t>(stage_.of);
+    }
+    most = share_of(rank, most, settings);
+    return {.rank = rank, .bytes = most, .most = most};
+  }
   if (layout_.tensor == 1)
     return {.rank = rank, .bytes = plan.bytes, .most = plan.most, .gaps = plan.gaps};
   return {.rank = rank,

@@ -44,9 +44,11 @@ PayloadAgainst payload_of(const RankPlan& plan) {
 }
 
 StepTraffic step_traffic(const RankPlan& plan, const StepSettings& settings) {
+  ModelConfig blocks = plan.model();
+  blocks.layers = plan.stage().blocks(plan.model());
   StepTraffic traffic{.mean = payload_of(plan),
                       .activations = activation_traffic(
-                          {.model = plan.model(), .recipe = plan.recipe(), .layout = plan.layout()},
+                          {.model = blocks, .recipe = plan.recipe(), .layout = plan.layout()},
                           settings, RecomputePolicy::none)};
   const SentGroup whole = group_of(plan, false), cut = group_of(plan, true);
   std::vector<BytesByTraffic> ranks = traffic_by_rank(whole.partition, whole.tensors);

@@ -28,6 +28,12 @@ std::string hash_of(std::string_view text) {
   return fmt::format("{:016x}", hash);
 }
 
+/// What a document says by a name that the key had before.
+std::optional<TomlItem> old_item(const RecipeDocument& document, const KeyRow& row) {
+  if (row.formerly.empty()) return {};
+  return find_item(*document.table, row.formerly, document.prefix);
+}
+
 void add_once(std::vector<std::string>& list, std::string text) {
   if (std::find(list.begin(), list.end(), text) == list.end()) list.push_back(std::move(text));
 }
@@ -112,6 +118,11 @@ Recipe Recipe::parse(std::string_view toml, const std::string& place) {
 Recipe Recipe::of(RecipeSource source) {
   auto data = std::make_shared<Data>();
   data->recipe = resolve_recipe(std::move(source));
+  for (const RecipeDocument& document : data->recipe.source.documents)
+    for (const KeyRow* row : rows_of(settings_keys()))
+      if (const auto old = old_item(document, *row))
+        add_once(data->warnings, fmt::format("{}: {}: now called {}{}", old->place, old->path,
+                                             document.prefix, row->path));
   const std::vector<size_t> idle = try_layers(data->recipe, [&](const RecipeSettings& settings) {
     for (std::string& warning : warnings_of(settings)) add_once(data->warnings, std::move(warning));
   });
@@ -162,8 +173,12 @@ std::string Recipe::hash() const { return hash_of(identity_of(without_optional(d
 std::string Recipe::hash_of_all_keys() const {
   Keys<RecipeSettings> older = settings_keys();
   std::erase_if(older, [](const auto& key) {
-    return key.path == "communication.sums" || key.path == "weight_noise.optional";
+    return key.path == "communication.sums" || key.path == "weight_noise.optional" ||
+           key.path == "gradient.auto_scale_start" ||
+           key.path == "gradient.auto_scale_growth_after";
   });
+  for (auto& key : older)
+    if (!key.formerly.empty()) key.path = key.formerly;
   return hash_of(body_of(without_optional(data_->recipe), older));
 }
 

@@ -99,7 +99,7 @@ void read_settings(RecipeSettings& settings, const toml::table& patch, const std
 
 void refuse_lasting_keys(const toml::table& patch, const std::string& prefix) {
   for (const KeyRow* row : rows_of(settings_keys()))
-    if (const auto item = find_item(patch, row->path, prefix); item && !is_phase_key(row->path))
+    if (const auto item = find_key(patch, *row, prefix); item && !is_phase_key(row->path))
       item->refuse("cannot change in the middle of a run",
                    fmt::format("{} outside of [[phase]], which takes compute and linear keys only",
                                row->path));

@@ -23,10 +23,10 @@ bool follows_linear(std::string_view path) {
   return path.starts_with("linear.") && !path.ends_with("_signs") && !path.ends_with(".output");
 }
 
-bool says(const RecipeDocument& document, const std::string& path) {
+bool says(const RecipeDocument& document, const KeyRow& row) {
   const auto linear = find_item(*document.table, "linear", "");
-  if (linear && linear->value->is_string() && follows_linear(path)) return true;
-  return find_item(*document.table, path, "").has_value();
+  if (linear && linear->value->is_string() && follows_linear(row.path)) return true;
+  return find_key(*document.table, row, "").has_value();
 }
 
 /// `inherit`: of a path, the file that was found.
@@ -45,9 +45,8 @@ std::string merged_lines(const std::vector<RecipeDocument>& documents, const Rec
     if (const auto item = last_item(documents, key))
       text += fmt::format("{} = {}\n", key, toml_text(*item->value));
   for (const Key<RecipeSettings>& row : settings_keys()) {
-    const bool is_said = std::any_of(documents.begin(), documents.end(), [&](const auto& document) {
-      return says(document, row.path);
-    });
+    const bool is_said = std::any_of(documents.begin(), documents.end(),
+                                     [&](const auto& document) { return says(document, row); });
     if (const std::string value = row.print(whole.settings(0)); is_said && !value.empty())
       text += fmt::format("{} = {}\n", row.path, value);
   }

@@ -80,11 +80,14 @@ struct OptimizerRecipe {
 struct GradientRecipe {
   enum class Reduce : uint8_t { fp32, wire };
   enum class Shard : uint8_t { flat, tensor };
+  enum class Start : uint8_t { root, share, one };  ///< mu = 1/sqrt(N), 1/N, 1 on N ranks
   Compute accumulate = Compute::fp32;
   Operand communicate;
   Reduce reduce = Reduce::fp32;
   bool auto_scale = false;
-  double saturation_threshold = 1e-5;
+  Start auto_scale_start = Start::root;
+  double auto_scale_delta = 1e-5;
+  int64_t auto_scale_growth_after = 1;
   int64_t growth_interval = 1000;
   Shard shard = Shard::flat;
 };

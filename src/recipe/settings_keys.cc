@@ -241,6 +241,7 @@ void add_optimizer(Rows& keys) {
 void add_gradient(Rows& keys) {
   using Reduce = GradientRecipe::Reduce;
   using Shard = GradientRecipe::Shard;
+  using Start = GradientRecipe::Start;
   keys.push_back(settings_choice(
       "gradient.accumulate", [](auto& s) -> auto& { return s.gradient.accumulate; }, kComputes,
       "sum of a linear layer's weight gradient over micro-batches"));
@@ -258,13 +259,21 @@ void add_gradient(Rows& keys) {
   keys.back().equation =
       "wire = round(μ · s · g), μ = 2^(k / growth_interval), k + 1 after a good step, else k - "
       "growth_interval";
+  keys.push_back(settings_choice(
+      "gradient.auto_scale_start", [](auto& s) -> auto& { return s.gradient.auto_scale_start; },
+      Choices<Start>{{{"1/sqrt(N)", Start::root}, {"1/N", Start::share}, {"1", Start::one}}},
+      "auto_scale: the first μ of a sum on the wire of N ranks"));
   keys.push_back(number_key<Settings>(
-      "gradient.saturation_threshold",
-      [](auto& s) -> auto& { return s.gradient.saturation_threshold; }, {0, 1},
-      "auto_scale: share of saturated values that lowers the scale"));
+      "gradient.auto_scale_delta", [](auto& s) -> auto& { return s.gradient.auto_scale_delta; },
+      {0, 1}, "auto_scale: share of saturated values that lowers the scale"));
+  keys.back().formerly = "gradient.saturation_threshold";
+  keys.push_back(integer_key<Settings>(
+      "gradient.auto_scale_growth_after",
+      [](auto& s) -> auto& { return s.gradient.auto_scale_growth_after; }, {1, 1'000'000},
+      "auto_scale: good steps in a row from which on each raises the scale"));
   keys.push_back(integer_key<Settings>(
       "gradient.growth_interval", [](auto& s) -> auto& { return s.gradient.growth_interval; },
-      {1, 1'000'000}, "auto_scale: good steps that double it"));
+      {1, 1'000'000}, "auto_scale: raises that double it"));
   keys.push_back(settings_choice(
       "gradient.shard", [](auto& s) -> auto& { return s.gradient.shard; },
       Choices<Shard>{{{"flat", Shard::flat}, {"tensor", Shard::tensor}}},
@@ -353,7 +362,7 @@ std::string differing_keys(const RecipeSettings& settings) {
   for (const Row& row : all_rows())
     if (!is_default(row, settings))
       lines.push_back(
-          row.path + " = " +
+          (row.formerly.empty() ? row.path : row.formerly) + " = " +
           (row.operand ? print_without_format(row.operand(settings)) : row.print(settings)) + "\n");
   std::sort(lines.begin(), lines.end());
   std::string text;

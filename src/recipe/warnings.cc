@@ -91,6 +91,22 @@ void warn_of_optimizer(const OptimizerRecipe& optimizer, Sentences& warnings) {
         "none of its matrices");
 }
 
+void warn_of_gradient(const GradientRecipe& gradient, Sentences& warnings) {
+  const GradientRecipe defaults;
+  const std::pair<const char*, bool> keys[] = {
+      {"start", gradient.auto_scale_start == defaults.auto_scale_start},
+      {"delta", gradient.auto_scale_delta == defaults.auto_scale_delta},
+      {"growth_after", gradient.auto_scale_growth_after == defaults.auto_scale_growth_after}};
+  for (const auto& [key, is_default] : keys)
+    if (!is_default && !gradient.auto_scale)
+      warnings.push_back(
+          fmt::format("gradient.auto_scale_{}: has no effect without auto_scale = true", key));
+  if (gradient.auto_scale && gradient.auto_scale_start != defaults.auto_scale_start &&
+      gradient.reduce != GradientRecipe::Reduce::wire)
+    warnings.emplace_back(
+        "gradient.auto_scale_start: has no effect without reduce = \"wire\": mu begins with 1");
+}
+
 }  // namespace
 
 std::vector<std::string> noise_warnings(const Recipe& recipe, std::span<const std::string> layers,
@@ -122,6 +138,7 @@ std::vector<std::string> warnings_of(const RecipeSettings& settings) {
   warn_of_rounding_twice(settings, warnings);
   warn_of_update(settings, warnings);
   warn_of_optimizer(settings.optimizer, warnings);
+  warn_of_gradient(settings.gradient, warnings);
   return warnings;
 }
 

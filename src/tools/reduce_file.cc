@@ -101,13 +101,14 @@ void collect(Comm& comm, const std::vector<Value>& mine, std::vector<Value>& all
   collect(comm, mine, std::vector<size_t>(static_cast<size_t>(comm.ranks()), mine.size()), all);
 }
 
-/// k of the next step. [errata-2, 31, 32]
+/// k of the next step, none of those before having been good in a row. [errata-2, 31, 32]
 int64_t next_k(const Job& job, int ranks, uint64_t saturated, uint64_t on_ring) {
   if (!job.gradient.auto_scale) return job.settings.mu_k;
   const bool is_ring = job.gradient.reduce == GradientRecipe::Reduce::wire;
   const int64_t size = job.input.rows() * job.input.cols();
+  float good_steps = 0;
   return static_cast<int64_t>(moved_scale(job.gradient, job.scale, is_ring ? on_ring : saturated,
-                                          is_ring ? size : ranks * size)
+                                          is_ring ? size : ranks * size, good_steps)
                                   .k);
 }
 

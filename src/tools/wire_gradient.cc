@@ -23,12 +23,14 @@ void store_for_wire(Backend& backend, std::span<const float> gradient, const Ran
 }
 
 AutoScale moved_scale(const GradientRecipe& gradient, AutoScale scale, uint64_t saturated,
-                      int64_t values) {
+                      int64_t values, float& good_steps) {
   if (gradient.auto_scale)
     move_auto_scale({.scale = &scale,
                      .codes = {},
-                     .threshold = gradient.saturation_threshold,
-                     .window = gradient.growth_interval},
+                     .threshold = gradient.auto_scale_delta,
+                     .window = gradient.growth_interval,
+                     .good_steps = gradient.auto_scale_growth_after > 1 ? &good_steps : nullptr,
+                     .growth_after = gradient.auto_scale_growth_after},
                     static_cast<int64_t>(saturated), values);
   return scale;
 }

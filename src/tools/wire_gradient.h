@@ -17,8 +17,9 @@ void store_for_wire(Backend& backend, std::span<const float> gradient, const Ran
                     const AutoScale& scale, float amax, const Stored& wire);
 
 /// The auto scale behind a step: `saturated` of `values` codes, or sums, were the largest. As it
-/// was where the recipe has none. [errata-2, 31, 32]
+/// was where the recipe has none. `good_steps` in a row were before, and are after it; 0 where it
+/// counts none. [errata-2, 31, 32]
 [[nodiscard]] AutoScale moved_scale(const GradientRecipe& gradient, AutoScale scale,
-                                    uint64_t saturated, int64_t values);
+                                    uint64_t saturated, int64_t values, float& good_steps);
 
 }  // namespace ng

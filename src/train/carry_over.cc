@@ -234,9 +234,12 @@ class Carrier {
                          &is = now_.recipe.settings(0).gradient;
     const bool same = was.auto_scale == is.auto_scale && was.communicate == is.communicate &&
                       was.reduce == is.reduce && was.growth_interval == is.growth_interval;
-    for (const Parameter& parameter : model_.parameters())
+    for (const Parameter& parameter : model_.parameters()) {
       if (parameter.auto_scale != nullptr)
         carry_history({"gradient_scale." + parameter.spec.name}, same);
+      if (parameter.good_steps != nullptr)
+        carry_history({"gradient_good_steps." + parameter.spec.name}, same);
+    }
   }
 
   void carry_history(const Names& names, bool same) {

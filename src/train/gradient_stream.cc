@@ -347,14 +347,19 @@ void GradientStream::move_scales(const StepControl* control) {
     const Parameter& of = parameter(i);
     if (of.auto_scale == nullptr) continue;
     AutoScale scale = run_.read(of.auto_scale);
+    float good_steps = of.good_steps != nullptr ? run_.read(of.good_steps) : 0;
     move_auto_scale(
         {.scale = &scale,
          .codes = {},
-         .threshold = recipe.saturation_threshold,
-         .window = recipe.growth_interval},
+         .threshold = recipe.auto_scale_delta,
+         .window = recipe.growth_interval,
+         .good_steps = of.good_steps != nullptr ? &good_steps : nullptr,
+         .growth_after = recipe.auto_scale_growth_after},
         static_cast<int64_t>(saturated[i]),
         of.elements_of_whole() * of.spec.cut.parts * (on_wire ? 1 : ranks_.owners->ranks()));
     run_.upload(of.auto_scale, std::span<const AutoScale>(&scale, 1));
+    if (of.good_steps != nullptr)
+      run_.upload(of.good_steps, std::span<const float>(&good_steps, 1));
   }
 }
 

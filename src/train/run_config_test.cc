@@ -292,7 +292,7 @@ constexpr Bad kBad[] = {
     {"model.kv_heads=3", "run.toml:1: model.kv_heads: 3: a divisor of heads (4)"},
     {"model.preset='gpt3'",
      "run.toml:1: model.preset: unknown \"gpt3\": gpt2-124m, gpt2-345m, "
-     "char-gpt, llama-134m or llama-1b"},
+     "char-gpt, llama-134m, llama-1b, llama-3b or llama-70b"},
     {"model.preset='gpt2-124m'\nmodel.architecture='llama'",
      "run.toml:2: model.architecture: not that of model.preset \"gpt2-124m\": only one of the two"},
     {"model.init='m'\nmodel.layers=2",

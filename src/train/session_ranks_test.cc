@@ -84,9 +84,13 @@ TEST_F(SessionRanks, MoreOrFewerRanksGoOnWithTheSameBits) {
   }
 }
 
-// Each rank's own draws, scales and states come back.
+// Each rank's own draws, scales and states come back; so does how long a scale has been waiting.
 TEST_F(SessionRanks, AResumedRunOfNarrowStatesAndWiresEndsInTheBitsOfAnUnbrokenOne) {
-  for (const std::string recipe : {"fp8-lm", "bf16"}) {
+  write_file_atomically(in("waiting.toml"),
+                        "inherit = 'fp8-lm'\ngradient.growth_interval = 2\n"
+                        "gradient.auto_scale_growth_after = 5\n");
+  for (const std::string& recipe :
+       {std::string("fp8-lm"), std::string("bf16"), in("waiting.toml")}) {
     SCOPED_TRACE(recipe);
     const std::vector<std::string> settings = {"recipe=" + recipe, "train.steps=6",
                                                "train.checkpoint_every=0"};
@@ -98,6 +102,39 @@ TEST_F(SessionRanks, AResumedRunOfNarrowStatesAndWiresEndsInTheBitsOfAnUnbrokenO
     train_on(3, config_of(3, settings, 3), true);
     expect_same_end(want, 6);
   }
+}
+
+// Good steps are counted only where a recipe asks for it, by one process as by several.
+TEST_F(SessionRanks, AutoScalesGrowAsTheRecipeSays) {
+  /// k and, where they are counted, good steps of the first matrix after four steps without a code
+  /// that lowers the scale.
+  const auto after_four = [&](int ranks, const std::string& keys) {
+    remove_all(in("out"));
+    write_file_atomically(in("grown.toml"),
+                          "inherit = 'fp8-lm'\ngradient.auto_scale_delta = 1\n" + keys);
+    train_on(ranks, config_of(ranks, {"recipe=" + in("grown.toml"), "train.steps=4",
+                                      "train.checkpoint_every=0"}));
+    std::vector<float> values;
+    for (const char* row : {"gradient_scale", "gradient_good_steps"})
+      for (const std::string& name : list_folder(checkpoint(4))) {
+        if (!name.ends_with(".safetensors")) continue;
+        const io::Safetensors file(join_path(checkpoint(4), name));
+        const auto* entry = file.find(fmt::format("{}.blocks.0.attn.q.weight", row));
+        if (entry == nullptr) continue;
+        float& last = values.emplace_back();
+        entry->read(static_cast<size_t>(entry->elements() - 1) * sizeof last,
+                    std::as_writable_bytes(std::span(&last, 1)));
+      }
+    return values;
+  };
+  using Values = std::vector<float>;
+  EXPECT_EQ(after_four(1, ""), (Values{4}));
+  EXPECT_EQ(after_four(1, "gradient.auto_scale_growth_after = 3"), (Values{2, 3}));
+  EXPECT_EQ(after_four(2, ""), (Values{-496})) << "1/sqrt(2), of 1,000 steps that double";
+  EXPECT_EQ(after_four(2, "gradient.auto_scale_growth_after = 3"), (Values{-498, 3}));
+  EXPECT_EQ(after_four(2, "gradient.auto_scale_growth_after = 9"), (Values{-500, 4}));
+  EXPECT_EQ(after_four(2, "gradient.auto_scale_start = '1/N'"), (Values{-996}));
+  EXPECT_EQ(after_four(2, "gradient.auto_scale_start = '1'"), (Values{4}));
 }
 
 // Several ranks compute with copies in BF16: no checkpoint has them, so that one rank, which has

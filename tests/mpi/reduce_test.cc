@@ -89,7 +89,7 @@ TEST_F(Reduce, MovesMuWhereTheRecipeSaysSo) {
   const auto k_after = [&](const char* threshold) {
     write_text(path("r.toml"),
                fmt::format("name = 'r'\ngradient = {{ communicate = 'fp8_e4m3', auto_scale = true, "
-                           "growth_interval = 50, saturation_threshold = {} }}\n",
+                           "growth_interval = 50, auto_scale_delta = {} }}\n",
                            threshold));
     (void)run_well({"reduce", "in", "out", "--recipe", "r.toml", "--mu-k", "7"});
     return integers(io::Safetensors(path("out")), "mu_k").front();

@@ -53,8 +53,8 @@ def trained(program, tmp_path, monkeypatch):
         Path("run.toml").write_text(
             RUN.format(recipe=recipe, steps=steps, architecture=architecture)
         )
-        program("train", "run.toml", "--out", recipe)
-        return Path(recipe)
+        program("train", "run.toml", "--out", Path(recipe).stem)
+        return Path(Path(recipe).stem)
 
     return train
 
@@ -217,31 +217,38 @@ def test_what_is_not_its_own_is_refused(trained, program):
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
 
 
-def test_auto_scales_of_gradients_are_in_checkpoints(trained, monkeypatch):
+@pytest.mark.parametrize("counts", [False, True])
+def test_auto_scales_of_gradients_are_in_checkpoints(trained, monkeypatch, counts):
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
     dist = torch.distributed
-    run = trained("fp8-lm", 2)
+    recipe = "counts.toml" if counts else "fp8-lm"
+    Path("counts.toml").write_text('inherit = "fp8-lm"\ngradient.auto_scale_growth_after = 3\n')
+    run = trained(recipe, 2)
     saved = run / "checkpoints" / "step-00000002"
     before = {of.name: of.read_bytes() for of in saved.iterdir()}
     shutil.rmtree(run / "model")
     dist.init_process_group("gloo", init_method=f"file://{run.absolute()}.ranks", rank=0,
                             world_size=1)  # fmt: skip
     try:
-        model, optimizer = in_recipe(run, "fp8-lm")
-        hook = ngt.gradient_hook(torch.nn.parallel.DistributedDataParallel(model), "fp8-lm")
+        model, optimizer = in_recipe(run, recipe)
+        hook = ngt.gradient_hook(torch.nn.parallel.DistributedDataParallel(model), recipe)
         ngt.load_checkpoint(run, model, optimizer, hook=hook)
         state = hook.state_dict()
-        assert state["step"] == 2 and state["scales"] and 0.0 not in state["scales"].values()
+        assert state["step"] == 2 and state["scales"]
+        for k, good in state["scales"].values():
+            assert (k == 0, good) == ((True, 2.0) if counts else (False, 0.0))
         ngt.save_checkpoint(run, model, optimizer, hook=hook)
         assert {of.name: of.read_bytes() for of in saved.iterdir()} == before
-        moved = {**state, "scales": {tensor: -7.0 - tensor for tensor in state["scales"]}}
+        moved = {**state, "scales": {tensor: (-7.0 - tensor, 1.0) for tensor in state["scales"]}}
+        if not counts:
+            moved["scales"] = {tensor: (k, 0.0) for tensor, (k, _) in moved["scales"].items()}
         hook.load_state_dict(moved)
         ngt.save_checkpoint(run, model, optimizer, hook=hook)
         hook.load_state_dict(state)
         ngt.load_checkpoint(run, model, optimizer, hook=hook)
         assert hook.state_dict() == moved
         other = ngt.gradient_hook(torch.nn.parallel.DistributedDataParallel(model), "bf16")
-        with pytest.raises(ng.Error, match="^hook: has no auto scales of fp8-lm's weights"):
+        with pytest.raises(ng.Error, match="^hook: has no auto scales of .*'s weights"):
             ngt.save_checkpoint(run, model, optimizer, hook=other)
     finally:
         dist.destroy_process_group()

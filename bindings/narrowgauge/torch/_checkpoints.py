@@ -22,7 +22,7 @@ from ._steps import STEP_KEY, engines_of, layers_of, move_to
 Path = str | os.PathLike[str]
 
 #: Of gradients between ranks.
-_OF_WIRE = "gradient_scale"
+_OF_WIRE = ("gradient_scale.", "gradient_good_steps.")
 
 
 def save_checkpoint(
@@ -52,7 +52,7 @@ def save_checkpoint(
         raise Error(str(keep), "at least 1", key="keep")
     state = _State(model, optimizer, hook)
     if hook is not None:
-        state.optimizer.wire = {name: _bytes(of) for name, of in hook.auto_scales().items()}
+        state.optimizer.wire = {name: _bytes(of) for name, of in hook.rows().items()}
     state.put()
     return state.core.save(path_text(folder, "folder"), state.step, keep)
 
@@ -122,7 +122,7 @@ class _State:
         self._scales: list[_Row] = []
         self._held: dict[Held, list[_Row]] = {}
         self._sort({held.place.name: held for held in optimizer.held()})
-        if hook is not None and set(hook.auto_scales()) != {row.owner for row in self._wire}:
+        if hook is not None and set(hook.rows()) != {row.name for row in self._wire}:
             raise Error(f"has no auto scales of {engine.recipe.name}'s weights in blocks",
                         "gradient_hook(ddp, recipe) of the converted model in its recipe",
                         key="hook")
@@ -143,8 +143,8 @@ class _State:
     def put(self) -> None:
         """What the model and the optimizer hold becomes the core's."""
         for row in self._wire:
-            if row.owner in self.optimizer.wire:
-                self.core.put(row.place, self.optimizer.wire[row.owner])
+            if row.name in self.optimizer.wire:
+                self.core.put(row.place, self.optimizer.wire[row.name])
         for row in self._scales:
             self.core.put(row.place, _bytes(self._scale(row)))
         for held, rows in self._held.items():
@@ -155,7 +155,7 @@ class _State:
     def take(self) -> None:
         """What the core holds becomes the model's and the optimizer's."""
         for row in self._wire:
-            self.optimizer.wire[row.owner] = self._given(row)
+            self.optimizer.wire[row.name] = self._given(row)
         for row in self._scales:
             self._scale(row).copy_(self._given(row).view(torch.float32))
         for held, rows in self._held.items():

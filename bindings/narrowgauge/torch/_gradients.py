@@ -15,6 +15,9 @@ from .._errors import Error
 from ._layers import Linear
 from ._recipe import AnyRecipe, core_recipe
 
+#: The trainer's rows of a weight's auto scale.
+_SCALE, _GOOD_STEPS = "gradient_scale.", "gradient_good_steps."
+
 
 class GradientHook:
     """Encodes, exchanges and sums gradients as `narrowgauge reduce` does: a communication hook.
@@ -81,7 +84,7 @@ class GradientHook:
 
     def state_dict(self) -> dict[str, Any]:
         """What load_state_dict takes, of any rank: all have the same."""
-        scales = {tensor: k for tensor, (_, k) in self._reducer.scales.items()}
+        scales = {tensor: (k, good) for tensor, (_, k, good) in self._reducer.scales.items()}
         return {"step": self._step, "scales": scales}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -89,15 +92,25 @@ class GradientHook:
         self._reducer.set_scales(state["scales"])
         self._step = state["step"]
 
-    def auto_scales(self) -> dict[str, Tensor]:
-        """(mu, k) as checkpoints have them, by what the trainer calls a weight."""
+    def rows(self) -> dict[str, Tensor]:
+        """What checkpoints have of the auto scales, by the trainer's names of these rows."""
+        rows = {}
         scales = self._reducer.scales
-        return {name: torch.tensor(scales[tensor])
-                for name, tensor in self._names.items() if tensor in scales}  # fmt: skip
+        for name, tensor in self._names.items():
+            if tensor in scales:
+                mu, k, good = scales[tensor]
+                rows[_SCALE + name] = torch.tensor((mu, k))
+                if self._reducer.counts_good_steps:
+                    rows[_GOOD_STEPS + name] = torch.tensor((good,))
+        return rows
 
-    def go_on(self, step: int, auto_scales: dict[str, Tensor]) -> None:
-        """From what auto_scales gave."""
-        scales = {self._names[name]: float(of[1]) for name, of in auto_scales.items()}
+    def go_on(self, step: int, rows: dict[str, Tensor]) -> None:
+        """From what `rows` gave."""
+        scales = {}
+        for name, tensor in self._names.items():
+            if (scale := rows.get(_SCALE + name)) is not None:
+                good = rows.get(_GOOD_STEPS + name)
+                scales[tensor] = (float(scale[1]), 0.0 if good is None else float(good[0]))
         self.load_state_dict({"step": step, "scales": scales})
 
 

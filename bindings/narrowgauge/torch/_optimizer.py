@@ -91,7 +91,7 @@ class Optimizer(torch.optim.Optimizer):
             seed = 1 if converted is None else engines_of(converted)[0].seed
         self._runs = _core.UpdateRuns(seed, torch.get_num_threads())
         self._held: dict[Tensor, Held] = {}
-        #: auto scales of gradients between ranks as a checkpoint has them, by parameter
+        #: auto scales of gradients between ranks, by the rows that a checkpoint has of them
         self.wire: dict[str, Tensor] = {}
         super().__init__(given, numbers)
         self.param_groups[0].setdefault(STEP_KEY, 0)

@@ -52,12 +52,22 @@ Json activations_json(const ActivationTraffic& activations) {
           {"three_collectives", of(activations.sent.three, activations.in_bf16.three)}};
 }
 
-Json published_json(const PublishedShape& shape, const Recipe& recipe) {
-  return {{"tensor", shape.tensor},
-          {"pipeline", shape.pipeline},
-          {"data", shape.data},
-          {"payload", payload_json(payload_of(shape, recipe))},
-          {"published_gib", {{"fp32+bf16", shape.fp32_bf16_gib}, {"fp8-lm", shape.fp8_lm_gib}}}};
+Json published_json(const PublishedShape& shape, const Planned& planned) {
+  Json json = {
+      {"tensor", shape.tensor},
+      {"pipeline", shape.pipeline},
+      {"data", shape.data},
+      {"length", shape.config.context},
+      {"payload", payload_json(payload_of(shape, planned.plan.recipe()))},
+      {"published_gib", {{"fp32+bf16", shape.fp32_bf16_gib}, {"fp8-lm", shape.fp8_lm_gib}}}};
+  for (const Fit& fit : planned.fits)
+    json["fits"].push_back(
+        {{"recipe", fit.recipe}, {"bytes", fit.bytes}, {"largest_batch", fit.largest_batch}});
+  if (shape.memory)
+    json["published_gb"] = {
+        {"bf16", {{"1", shape.memory->bf16_of_one}}},
+        {"fp8-lm", {{"1", shape.memory->fp8_lm_of_one}, {"4", shape.memory->fp8_lm_of_four}}}};
+  return json;
 }
 
 Json sums_json(const RankSums& sums) {
@@ -93,6 +103,42 @@ int64_t parameters_of(const RankPlan& plan) {
   return count;
 }
 
+/// What FP8-LM's authors say of RLHF, of a rank's bytes: weights of all models; all that training
+/// keeps beside them, 16 bytes a parameter that become 6. [004]
+Json preference_json(const RankMemory& memory, const RankMemory& in_bf16) {
+  const auto bytes = [](const RankMemory& of, std::initializer_list<MemoryKind> kinds) {
+    double sum = 0;
+    for (const MemoryKind kind : kinds)
+      sum += static_cast<double>(of.most[static_cast<size_t>(kind)]);
+    return sum;
+  };
+  const auto against = [&](std::initializer_list<MemoryKind> kinds, double published) {
+    const double own = bytes(memory, kinds), bf16 = bytes(in_bf16, kinds);
+    return Json{{"bytes", own},
+                {"bytes_in_bf16", bf16},
+                {"change", own / bf16 - 1},
+                {"published_change", published}};
+  };
+  return {
+      {"weights", against({MemoryKind::weights, MemoryKind::reference}, -0.32)},
+      {"states", against({MemoryKind::gradients, MemoryKind::master, MemoryKind::moments}, -0.62)}};
+}
+
+Json pipeline_json(const Planned& planned) {
+  Json json = {{"stage", planned.plan.stage().index},
+               {"bubble_share", bubble_share(planned.plan.stage().of, planned.step.micros)}};
+  for (const auto& [plan, most, sent] : planned.stages)
+    json["stages"].push_back({{"first_block", plan.stage().first_block(plan.model())},
+                              {"blocks", plan.stage().blocks(plan.model())},
+                              {"parameters_of_rank", parameters_of(plan)},
+                              {"in_flight", plan.stage().in_flight(planned.step.micros)},
+                              {"memory", memory_json(most)},
+                              {"sent_forward", sent.forward},
+                              {"sent_backward", sent.backward},
+                              {"payload", payload_of(plan).payload.total()}});
+  return json;
+}
+
 }  // namespace
 
 Json plan_json(const Planned& planned) {
@@ -124,9 +170,10 @@ Json plan_json(const Planned& planned) {
                {"balance",
                 {{"flat", plan.partition(Shard::flat).balance()},
                  {"tensor", plan.partition(Shard::tensor).balance()}}}};
+  if (planned.in_bf16) json["preference"] = preference_json(planned.memory.most, *planned.in_bf16);
+  if (!planned.stages.empty()) json["pipeline"] = pipeline_json(planned);
   if (planned.many) json["many_ranks"] = many_json(*planned.many);
-  if (planned.published != nullptr)
-    json["published"] = published_json(*planned.published, plan.recipe());
+  if (planned.published != nullptr) json["published"] = published_json(*planned.published, planned);
   return json;
 }
 

@@ -24,7 +24,14 @@ std::string percent(const Json& change) {
   return fmt::format("{:+.1f} %", 100 * change.get<double>());
 }
 
-std::string ranks_text(int64_t data, int64_t tensor) {
+int64_t stages_of(const Json& plan) {
+  return plan.contains("pipeline") ? std::ssize(plan["pipeline"]["stages"]) : 1;
+}
+
+std::string ranks_text(int64_t data, int64_t tensor, int64_t stages) {
+  if (stages > 1)
+    return fmt::format("{} that divide batch and states x {} that divide every layer x {} stages",
+                       data, tensor, stages);
   if (data * tensor == 1) return "1 process, which has everything";
   std::string text = data > 1 ? fmt::format("{} that divide batch and states", data) : "";
   if (tensor > 1)
@@ -37,7 +44,7 @@ std::string heading_text(const Json& plan) {
       "model    {}, {} parameters on a rank\nrecipe   {}\nranks    {}\n"
       "batch    {} x {} tokens in a micro-batch; {} of each rank in a step\n",
       plan["model"].get<std::string>(), count_text(plan["parameters_of_rank"]),
-      plan["recipe"].get<std::string>(), ranks_text(plan["data"], plan["tensor"]),
+      plan["recipe"].get<std::string>(), ranks_text(plan["data"], plan["tensor"], stages_of(plan)),
       plan["batch"].get<int64_t>(), plan["length"].get<int64_t>(),
       counted(plan["accumulate"], "micro-batch"));
 }
@@ -63,6 +70,71 @@ std::string rank_heading(const Json& of, const char* what) {
   return fmt::format("rank {}, {}", of["rank"].get<int>(), what);
 }
 
+/// "1 x 4096 tokens", "not even 1 x 4096 tokens".
+std::string largest_text(int64_t batch, int64_t length) {
+  return batch > 0 ? fmt::format("{} x {} tokens", batch, length)
+                   : fmt::format("not even 1 x {} tokens", length);
+}
+
+std::string gb_text(double bytes) { return fmt::format("{:.1f} GB", bytes / 1e9); }
+
+/// What its authors compared, as planned here and as they published it.
+std::string fits_text(const Json& plan) {
+  const Json& published = plan["published"];
+  Table table({fmt::format("in {}", decimal_text(plan["device_bytes"])), "rank with most",
+               "largest micro-batch"},
+              3);
+  for (const Json& fit : published["fits"])
+    table.row({fit["recipe"].get<std::string>(), gb_text(fit["bytes"]),
+               largest_text(fit["largest_batch"], plan["length"])});
+  if (!published.contains("published_gb")) return table.text();
+  const Json &bf16 = published["published_gb"]["bf16"], &fp8 = published["published_gb"]["fp8-lm"];
+  const double before = bf16["1"], after = fp8["1"], of_four = fp8["4"];
+  const int64_t length = published["length"];
+  return table.text() +
+         fmt::format(
+             "FP8-LM's paper, laid out as below, 1 x {} tokens: BF16 {:.1f} GB, FP8-LM {:.1f} GB,"
+             " {:+.0f} %;\n4 x {} tokens: FP8-LM {:.1f} GB. \"{:.1f} to {:.1f}\" ({:+.0f} %) is of"
+             " unlike micro-batches\n",
+             length, before, after, 100 * (after / before - 1), length, of_four, before, of_four,
+             100 * (of_four / before - 1));
+}
+
+std::string preference_text(const Json& preference) {
+  std::string text;
+  for (const auto& [key, what] : {std::pair("weights", "weights of policy and reference"),
+                                  {"states", "gradients, masters and moments"}}) {
+    const Json& of = preference[key];
+    text += fmt::format("{}: {}, {} in BF16, {}; in RLHF of FP8-LM's paper {:+.0f} %\n", what,
+                        volume_text(of["bytes"]), volume_text(of["bytes_in_bf16"]),
+                        percent(of["change"]), 100 * of["published_change"].get<double>());
+  }
+  return text;
+}
+
+/// A row for each stage, and how long it waits.
+std::string pipeline_text(const Json& plan) {
+  const Json& pipeline = plan["pipeline"];
+  Table table({"stage", "blocks", "parameters", "in flight", "rank with most", "sent on",
+               "sent back", "gradients and weights"});
+  for (size_t i = 0; i < pipeline["stages"].size(); ++i) {
+    const Json& stage = pipeline["stages"][i];
+    const int64_t first = stage["first_block"], blocks = stage["blocks"];
+    const auto sent = [&](const char* key) {
+      return stage[key] == 0.0 ? "" : volume_text(stage[key]);
+    };
+    table.row({fmt::format("{}", i), fmt::format("{} to {}", first, first + blocks - 1),
+               count_text(stage["parameters_of_rank"]), counted(stage["in_flight"], "micro-batch"),
+               volume_text(stage["memory"]["total"]), sent("sent_forward"), sent("sent_backward"),
+               volume_text(stage["payload"])});
+  }
+  return fmt::format(
+      "{}bubble: each stage waits {:.1f} % of a step, (P - 1) / (A + P - 1) with A micro-batches,\n"
+      "were all as fast; more --accumulate, less of it. All below is of stage {}, which has most:\n"
+      "every kind counts with its most, activations by the blocks in flight and one block more\n\n",
+      table.text(), 100 * pipeline["bubble_share"].get<double>(), pipeline["stage"].get<int>());
+}
+
 std::string memory_text(const Json& plan) {
   const Json& memory = plan["memory"];
   std::vector<std::string> kinds;
@@ -83,14 +155,15 @@ std::string memory_text(const Json& plan) {
   const std::string device = decimal_text(plan["device_bytes"]);
   const int64_t length = plan["length"], micros = plan["accumulate"];
   text += batch > 0
-              ? fmt::format("largest micro-batch in {}: {} x {} tokens", device, batch, length)
-              : fmt::format("not even 1 x {} tokens fit in {}", length, device);
+              ? fmt::format("largest micro-batch in {}: {}", device, largest_text(batch, length))
+              : fmt::format("{} fit in {}", largest_text(batch, length), device);
   text += micros > 1 ? fmt::format(", {} a step\n", micros) : "\n";
   if (plan["tensor"].get<int64_t>() > 1)
     text +=
         "estimated by division: gradients, activations, operands, logits and a reference between "
         "the ranks of a layer\n";
-  return text;
+  if (plan.contains("preference")) text += preference_text(plan["preference"]);
+  return plan.contains("published") ? text + fits_text(plan) : text;
 }
 
 /// Lines of what gradients and weights would be in other numbers: "  as fp32+bf16 37.20 GiB: -62.5
@@ -232,9 +305,9 @@ std::string many_text(const Json& plan) {
 }  // namespace
 
 std::string plan_text(const Json& plan) {
-  return fmt::format("{}\n{}\n{}balance of owned values, mean / largest: {}; this recipe: {}\n{}",
-                     heading_text(plan), memory_text(plan), traffic_text(plan),
-                     balance_text(plan["balance"]),
+  return fmt::format("{}\n{}{}\n{}balance of owned values, mean / largest: {}; this recipe: {}\n{}",
+                     heading_text(plan), plan.contains("pipeline") ? pipeline_text(plan) : "",
+                     memory_text(plan), traffic_text(plan), balance_text(plan["balance"]),
                      plan["shard"] == "flat" ? "row blocks" : "whole tensors",
                      plan.contains("many_ranks") ? "\n" + many_text(plan) : "");
 }
