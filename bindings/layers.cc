@@ -26,14 +26,16 @@ class Layer {
   Layer(LayerRun& run, const Recipe& recipe, const std::string& name, int64_t depth, int phase,
         int64_t outputs, int64_t inputs, bool has_bias, const std::array<uint32_t, 3>& ids)
       : run_(run),
-        layer_(run.run(), {.name = name,
-                           .phases = phases_of(recipe, name, depth),
-                           .outputs = outputs,
-                           .inputs = inputs,
-                           .has_bias = has_bias,
-                           .weight_id = ids[0],
-                           .input_id = ids[1],
-                           .output_id = ids[2]}) {
+        layer_(run.run(),
+               {.name = name,
+                .phases = recipe.linears(
+                    {.name = name, .block = layers::place_of(name).block, .depth = depth}),
+                .outputs = outputs,
+                .inputs = inputs,
+                .has_bias = has_bias,
+                .weight_id = ids[0],
+                .input_id = ids[1],
+                .output_id = ids[2]}) {
     set_phase(phase);
   }
 
@@ -128,15 +130,6 @@ class Layer {
   [[nodiscard]] size_t kept_bytes() const { return layer_.kept_bytes(); }
 
  private:
-  static std::vector<LinearRecipe> phases_of(const Recipe& recipe, const std::string& name,
-                                             int64_t depth) {
-    const LayerPlace place{.name = name, .block = layers::place_of(name).block, .depth = depth};
-    std::vector<LinearRecipe> phases;
-    for (size_t phase = 0; phase < recipe.phase_starts().size(); ++phase)
-      phases.push_back(recipe.linear(place, static_cast<int>(phase)));
-    return phases;
-  }
-
   LayerRun& run_;
   OutsideLinear layer_;
 };

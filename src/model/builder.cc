@@ -84,9 +84,7 @@ const Linear* Builder::trained_layer(const std::string& name) const {
 
 Linear Builder::make_linear(const std::string& name, int64_t block, Parameter& weight) const {
   const LayerPlace place{.name = name, .block = block, .depth = config().layers};
-  std::vector<LinearRecipe> phases;
-  for (size_t phase = 0; phase < sources_.recipe.phase_starts().size(); ++phase)
-    phases.push_back(sources_.recipe.layer(place, static_cast<int>(phase)).linear);
+  std::vector<LinearRecipe> phases = sources_.recipe.linears(place);
   for (LinearRecipe& phase : phases)
     for (GemmRecipe* gemm : {&phase.fprop, &phase.dgrad})
       take_stored_codes(gemm->right, weight.weight.value.cast);

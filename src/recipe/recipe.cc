@@ -226,4 +226,11 @@ LinearRecipe Recipe::linear(const LayerPlace& place, int phase) const {
   return layer(place, phase).linear;
 }
 
+std::vector<LinearRecipe> Recipe::linears(const LayerPlace& place) const {
+  std::vector<LinearRecipe> phases;
+  for (size_t phase = 0; phase < phase_starts().size(); ++phase)
+    phases.push_back(linear(place, static_cast<int>(phase)));
+  return phases;
+}
+
 }  // namespace ng

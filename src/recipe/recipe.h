@@ -104,6 +104,8 @@ class Recipe {
   [[nodiscard]] bool is_stored_as_trained() const;
   /// Its GEMMs alone.
   [[nodiscard]] LinearRecipe linear(const LayerPlace& place, int phase) const;
+  /// Of each phase.
+  [[nodiscard]] std::vector<LinearRecipe> linears(const LayerPlace& place) const;
 
  private:
   struct Data;

@@ -226,11 +226,11 @@ def test_auto_scales_of_gradients_are_in_checkpoints(trained, monkeypatch, count
     run = trained(recipe, 2)
     saved = run / "checkpoints" / "step-00000002"
     before = {of.name: of.read_bytes() for of in saved.iterdir()}
+    model, optimizer = in_recipe(run, recipe)
     shutil.rmtree(run / "model")
     dist.init_process_group("gloo", init_method=f"file://{run.absolute()}.ranks", rank=0,
                             world_size=1)  # fmt: skip
     try:
-        model, optimizer = in_recipe(run, recipe)
         hook = ngt.gradient_hook(torch.nn.parallel.DistributedDataParallel(model), recipe)
         ngt.load_checkpoint(run, model, optimizer, hook=hook)
         state = hook.state_dict()

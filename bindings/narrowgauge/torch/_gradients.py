@@ -70,7 +70,9 @@ class GradientHook:
 
     def _exchange(self, sends: list[tuple[int, Any]], receives: list[tuple[int, Any]]) -> None:
         """Messages of one exchange; those of a pair of ranks in their order."""
-        work: list[Any] = [dist.irecv(_bytes(m), self._of(rank), self._group) for rank, m in receives]
+        work: list[Any] = [
+            dist.irecv(_bytes(m), self._of(rank), self._group) for rank, m in receives
+        ]
         work += [dist.isend(_bytes(m), self._of(rank), self._group) for rank, m in sends]
         for one in work:
             one.wait()

@@ -33,7 +33,9 @@ def engines_of(model: nn.Module) -> list[Engine]:
 
 
 def begin_pass(model: Any, args: tuple[Any, ...]) -> None:
-    """Before each call of a converted model, an nn.Module: the next micro-batch of the step, where it trains."""
+    """Before each call of a converted model, an nn.Module: the next micro-batch of the step, where
+    it trains.
+    """
     if model.training and torch.is_grad_enabled():
         for engine in model.ng_engines:
             _operators.begin_pass(engine.clock)

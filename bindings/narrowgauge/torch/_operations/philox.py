@@ -44,7 +44,9 @@ def philox(seed: int, counter: tuple[Word, Word, Word, Word]) -> tuple[Word, Wor
 
 
 def draw(key: Key, group: Tensor, extra: int = 0) -> tuple[Any, Any, Any, Any]:
-    """The 128 bits of each group, four tensors. extra: 0x80 for the second call that 32 bits an element need."""
+    """The 128 bits of each group, four tensors. extra: 0x80 for the second call that 32 bits an
+    element need.
+    """
     tensor = group >> 32 << 20 | key.tensor
     purpose = (key.purpose | extra) << 24 | key.micro
     return philox(key.seed, (group & _LOW, tensor, key.step, purpose))
