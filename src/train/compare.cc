@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <span>
+#include <utility>
 
 #include "base/files.h"
 
@@ -28,11 +30,13 @@ struct TwinPlan {
   TwinOf twin = TwinOf::none;
 };
 
-TwinPlan twin_plan(const RunConfig& config, const ComparePlan& plan) {
+/// `runs`: those of a point, `plan.seeds` of each recipe.
+TwinPlan twin_plan(std::span<const CompareRun> runs, const ComparePlan& plan) {
   if (!plan.with_twin) return {};
+  const auto seeds = static_cast<size_t>(plan.seeds);
   for (size_t i = 0; i < plan.recipes.size(); ++i)
-    if (draws_rounding(Recipe::load(plan.recipes[i]))) return {i, TwinOf::draws};
-  return {0, config.model.init.empty() ? TwinOf::weights : TwinOf::none};
+    if (draws_rounding(Recipe::load(runs[i * seeds].config.recipe))) return {i, TwinOf::draws};
+  return {0, runs.front().config.model.init.empty() ? TwinOf::weights : TwinOf::none};
 }
 
 void make_twin(CompareRun& run, TwinOf twin) {
@@ -90,14 +94,17 @@ std::vector<CompareRun> compare_runs(const std::vector<GridPoint>& points,
   std::vector<CompareRun> runs;
   for (const GridPoint& point : points) {
     require_seeds(point.config, plan.seeds);
-    const auto seed = [&](int64_t k) { return point.config.seed + static_cast<uint64_t>(k); };
+    const size_t first = runs.size();
     for (const std::string& recipe : plan.recipes)
       for (int64_t k = 0; k < plan.seeds; ++k)
-        runs.push_back(run_of(point, recipe, seed(k), plan.out));
-    const TwinPlan twin = twin_plan(point.config, plan);
+        runs.push_back(
+            run_of(point, recipe, point.config.seed + static_cast<uint64_t>(k), plan.out));
+    const TwinPlan twin = twin_plan(std::span(runs).subspan(first), plan);
     for (int64_t k = 0; k < plan.seeds && twin.twin != TwinOf::none; ++k) {
-      runs.push_back(run_of(point, plan.recipes[twin.recipe], seed(k), plan.out));
-      make_twin(runs.back(), twin.twin);
+      CompareRun run =
+          runs[first + twin.recipe * static_cast<size_t>(plan.seeds) + static_cast<size_t>(k)];
+      make_twin(run, twin.twin);
+      runs.push_back(std::move(run));
     }
   }
   return runs;
