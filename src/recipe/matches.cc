@@ -16,6 +16,8 @@ namespace {
 
 using LayerNames = std::vector<std::string>;
 
+constexpr std::string_view kNoise = "weight_noise";
+
 bool is_table(std::string_view layer) { return layer == layers::kEmbed || layer == layers::kPos; }
 
 LayerPlace place_in(const ModelLayers& model, std::string_view layer) {
@@ -39,7 +41,7 @@ RecipeMatch match_of(const ResolvedRecipe& recipe, size_t i, const ModelLayers& 
 
 RecipeMatch noise_match(const ResolvedRecipe& recipe, const ModelLayers& model) {
   const RecipeSettings& base = recipe.phases.front();
-  RecipeMatch match{.key = "weight_noise",
+  RecipeMatch match{.key = std::string(kNoise),
                     .place = recipe.source.place,
                     .patterns = base.weight_noise.layers,
                     .blocks = {},
@@ -217,7 +219,7 @@ std::string near_pattern(std::string_view pattern, const ModelLayers& model,
 void require_matches(const Recipe& recipe, const ModelLayers& model) {
   const LayerNames known = all_names(model.depth);
   for (const RecipeMatch& match : recipe.matches(model)) {
-    require_patterns(match, known, model, "this model");
+    require_patterns(match, match.key == kNoise ? known : model.names, model, "this model");
     if (match.is_optional || match.patterns.empty() || !match.layers.empty()) continue;
     const auto& first = match.patterns.front();
     if (match.blocks.empty() && match.patterns.size() == 1)

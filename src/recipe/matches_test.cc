@@ -92,9 +92,16 @@ TEST(Matches, OfNothingAreRefusedWithWhatIsNear) {
         << error_of(layers + "'" + written + "'");
 }
 
-TEST(Matches, EachPatternMustMeanALayerOfSomeModel) {
+TEST(Matches, EachPatternOfAnOverrideMustMeanALayer) {
   const std::string override_ = "[[override]]\n" + kBf16;
-  EXPECT_EQ(error_of(override_ + "layers = ['*.attn.qkv', '*.attn.q']"), "no error");
+  const std::string fused = "layers = ['*.attn.qkv', '*.mlp.down']";
+  EXPECT_NE(error_of(override_ + fused)
+                .find("override[1].layers: \"*.attn.qkv\" means no layer: \"blocks.*.attn.q\""),
+            std::string::npos)
+      << "it is another architecture's";
+  EXPECT_EQ(error_of(override_ + fused + "\noptional = true"), "no error");
+  EXPECT_EQ(error_of("weight_noise.kind = 'gaussws'\nweight_noise." + fused), "no error")
+      << "shipped recipes name the layers of all architectures";
   EXPECT_NE(error_of(override_ + "layers = ['*.attn.q', '*.mpl.up']")
                 .find("override[1].layers: \"*.mpl.up\" means no layer: \"blocks.*.mlp.up\""),
             std::string::npos);
