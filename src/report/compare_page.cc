@@ -1,6 +1,7 @@
 #include "report/compare_page.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -307,6 +308,9 @@ Page compare_page(std::span<const ComparedRun> finished, const CompareTable& tab
   page.facts = {{"run", on_one_line(config.place)},
                 {"folder", on_one_line(out)},
                 {"steps", steps_text(config.train)}};
+  if (!table.recipe_keys.empty())
+    page.facts.emplace_back("over each recipe",
+                            on_one_line(fmt::format("{}", fmt::join(table.recipe_keys, ", "))));
   page.sections = {result_section(table)};
   if (recipes.empty()) return page;  // nothing but twins is left
   page.sections.push_back(loss_section(recipes));

@@ -26,6 +26,23 @@ TEST_F(CompareCommand, SaysWhichLayersOverridesMean) {
   EXPECT_GT(json["recipes"][0]["matches"][0]["matched"].size(), 0u);
 }
 
+TEST_F(CompareCommand, SaysTheKeysOverEachRecipe) {
+  const std::string key = "recipe.linear.dgrad.grad.rounding=stochastic";
+  const std::string out = run_well({"compare", "tiny.toml", "--recipes", "mxfp4-nr", "--seeds", "1",
+                                    "--out", "out", "--set", "train.steps=2", "--set", key});
+  EXPECT_NE(out.find(" Over each recipe: " + key + "."), std::string::npos) << out;
+  EXPECT_NE(out.find("other draws of rounding"), std::string::npos) << "its twin draws: " << out;
+  for (const char* file : {"out/compare.md", "out/compare.csv", "out/report.html"})
+    EXPECT_NE(text_of(path(file)).find(key), std::string::npos) << file;
+  const Json json = Json::parse(text_of(path("out/compare.json")));
+  EXPECT_EQ(json["settings"]["recipe_keys"], Json::array({key}));
+  for (const Json& row : json["recipes"]) {
+    EXPECT_EQ(row["recipe"], "mxfp4-nr");
+    EXPECT_EQ(row["recipe_hash"].get<std::string>().size(), 16u) << row;
+    EXPECT_NE(row["recipe_name"], nullptr) << row;
+  }
+}
+
 TEST_F(CompareCommand, GivesATableAndSkipsWhatIsFinished) {
   const std::vector<std::string> args = {
       "compare", "tiny.toml", "--recipes", "fp32,mxfp4-all", "--seeds",

@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/first_of.h"
 #include "base/json.h"
+#include "base/setting.h"
 #include "base/text.h"
 #include "cli/bench/bench.h"
 #include "cli/command.h"
@@ -87,8 +88,14 @@ class CompareScreen final : public SessionObserver {
 /// Runs and what is known of them by now.
 class Comparison {
  public:
-  Comparison(std::vector<CompareRun> runs, std::string out, double equal)
-      : runs_(std::move(runs)), finished_(runs_.size()), out_(std::move(out)), equal_(equal) {}
+  /// `recipe_keys`: CompareTable's.
+  Comparison(std::vector<CompareRun> runs, std::string out, double equal,
+             std::vector<std::string> recipe_keys)
+      : runs_(std::move(runs)),
+        finished_(runs_.size()),
+        out_(std::move(out)),
+        equal_(equal),
+        recipe_keys_(std::move(recipe_keys)) {}
 
   [[nodiscard]] const std::vector<CompareRun>& runs() const { return runs_; }
   void put(size_t run, const CompareResult& result) {
@@ -145,6 +152,7 @@ class Comparison {
         all.numbers.push_back(numbers->second);
     }
     all.table = compare_table(all.results(), equal_);
+    all.table.recipe_keys = recipe_keys_;
     return all;
   }
 
@@ -154,6 +162,7 @@ class Comparison {
   std::map<std::string, RecipeNumbers> numbers_;  // by the recipe's label
   std::string out_;
   double equal_;
+  std::vector<std::string> recipe_keys_;
 };
 
 // Trains one run with a report of its own.
@@ -193,6 +202,21 @@ std::vector<GridPoint> points_of(const CompareArgs& args) {
   });
 }
 
+/// Those of --set that go over each of --recipes: none from before another recipe was named.
+std::vector<std::string> recipe_keys_of(const std::vector<std::string>& settings) {
+  std::vector<std::string> keys;
+  for (const std::string& setting : settings) {
+    const toml::table document = parse_setting(setting);
+    const toml::node* const recipe = document.get("recipe");
+    if (recipe == nullptr) continue;
+    if (recipe->is_table())
+      keys.push_back(setting);
+    else
+      keys.clear();
+  }
+  return keys;
+}
+
 std::string out_of_time_text(const Comparison& comparison, const std::string& hours) {
   constexpr size_t kNamed = 6;
   const std::vector<std::string> missing = comparison.missing();
@@ -209,7 +233,8 @@ int compare(const CompareArgs& args) {
       args.out.empty() ? first_run_folder(args.run.file) + "-compare" : args.out;
   const ComparePlan plan{
       .recipes = args.recipes, .seeds = args.seeds, .with_twin = !args.without_twin, .out = out};
-  Comparison comparison(compare_runs(points_of(args), plan), out, std::stod(args.equal));
+  Comparison comparison(compare_runs(points_of(args), plan), out, std::stod(args.equal),
+                        recipe_keys_of(args.run.settings));
   require_own_outputs(comparison.runs(), out);
   ::signal(SIGPIPE, SIG_IGN);  // a closed pipe is no reason to lose the runs
   const StopAtSignals signals;

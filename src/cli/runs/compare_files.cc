@@ -51,6 +51,9 @@ std::string plan_sentence(const FinishedRuns& finished) {
                   counted(config.train.steps, "step"), config.train.batch * config.train.accumulate,
                   config.seed, on_one_line(fmt::format("{}", fmt::join(config.data.train, ", "))),
                   validation_text(config.data));
+  if (!finished.table.recipe_keys.empty())
+    text += fmt::format(" Over each recipe: {}.",
+                        on_one_line(fmt::format("{}", fmt::join(finished.table.recipe_keys, ", "))));
   if (missing > 0)
     text += fmt::format(" {} of {} are missing.", missing,
                         counted(static_cast<int64_t>(finished.runs.size()), "run"));
@@ -159,7 +162,9 @@ Json json_of(const FinishedRuns& finished) {
   for (const auto& [label, recipe, model] : finished.numbers) {
     const auto phases = static_cast<int>(recipe.phase_starts().size());
     Json said = report::numbers_json(recipe, phase_of(recipe, phases - 1), model);
-    said.erase("recipe");
+    said["recipe"] = label;
+    said["recipe_name"] = recipe.name();
+    said["recipe_hash"] = recipe.hash();
     for (Json& row : json["recipes"])
       if (row["recipe"] == label) row.update(said);
   }
