@@ -123,6 +123,31 @@ TEST_F(CompareCommand, MultipliesAGrid) {
   EXPECT_EQ(text_of(path("out/compare.md")), before);
 }
 
+TEST_F(CompareCommand, SaysNumbersOfEachPointOfAGrid) {
+  write_text(path("late.toml"),
+             "inherit = 'mxfp4-all'\n[[override]]\nblocks = '-1:'\nlinear = 'bf16'\n"
+             "[[phase]]\nstart = 0.5\nlinear.fprop = {input = 'bf16', weight = 'bf16'}\n");
+  const std::string out =
+      run_well({"compare", "tiny.toml", "--recipes", "late.toml", "--seeds", "1", "--no-twin",
+                "--grid", "recipe.phase[1].start=0.3,0.9", "--grid", "model.layers=1,2", "--set",
+                "train.steps=2", "--out", "out"});
+  const Json rows = Json::parse(text_of(path("out/compare.json")))["recipes"];
+  ASSERT_EQ(rows.size(), 4u);
+  for (const Json& row : rows) {
+    const Json& settings = row["settings"];
+    EXPECT_EQ(row["phases"][1].dump(), settings["recipe.phase[1].start"]) << row;
+    const int last = std::stoi(settings["model.layers"].get<std::string>()) - 1;
+    EXPECT_EQ(row["matches"][0]["matched"][0], fmt::format("blocks.{}.attn.q", last)) << row;
+  }
+  for (const char* line :
+       {"late, recipe.phase[1].start=0.9, model.layers=1 is validated in its phase 1 (the last of "
+        "2: "
+        "from 90 % ",
+        "late, recipe.phase[1].start=0.3, model.layers=2: override[1] (blocks = \"-1:\") means: 7 "
+        "layers, blocks.1."})
+    EXPECT_NE(out.find(line), std::string::npos) << line << "\n" << out;
+}
+
 TEST_F(CompareCommand, StopsWhereTheHoursEnd) {
   std::vector<std::string> args = {"compare",   "tiny.toml", "--recipes",
                                    "fp32,bf16", "--out",     "out"};

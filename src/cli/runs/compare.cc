@@ -7,10 +7,12 @@
 #include <csignal>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "base/files.h"
 #include "base/first_of.h"
 #include "base/json.h"
+#include "base/machine.h"
 #include "base/setting.h"
 #include "base/text.h"
 #include "cli/bench/bench.h"
@@ -100,10 +102,10 @@ class Comparison {
   [[nodiscard]] const std::vector<CompareRun>& runs() const { return runs_; }
   void put(size_t run, const CompareResult& result) {
     finished_[run] = report::compared_run(runs_[run], result);
-    const std::string& label = runs_[run].of.label;
-    if (numbers_.contains(label)) return;
-    if (std::optional<RecipeNumbers> numbers = numbers_of(runs_[run]))
-      numbers_.emplace(label, std::move(*numbers));
+    const PlaceInTable place = place_of(runs_[run].of);
+    const auto known = numbers_.find(place);
+    if (known == numbers_.end() || !known->second.model)
+      numbers_.insert_or_assign(place, numbers_of(runs_[run]));
   }
   /// What earlier calls left.
   void take_finished() {
@@ -143,13 +145,12 @@ class Comparison {
   }
   [[nodiscard]] FinishedRuns finished() const {
     FinishedRuns all{.runs = runs_, .finished = {}, .out = out_};
-    std::set<std::string> seen;
+    std::set<PlaceInTable> seen;
     for (const auto& run : finished_) {
       if (!run) continue;
       all.finished.push_back(*run);
-      const auto numbers = numbers_.find(run->run.of.label);
-      if (numbers != numbers_.end() && seen.insert(numbers->first).second)
-        all.numbers.push_back(numbers->second);
+      const PlaceInTable place = place_of(run->run.of);
+      if (seen.insert(place).second) all.numbers.push_back(numbers_.at(place));
     }
     all.table = compare_table(all.results(), equal_);
     all.table.recipe_keys = recipe_keys_;
@@ -157,9 +158,13 @@ class Comparison {
   }
 
  private:
+  /// A recipe's label and a point of the grid.
+  using PlaceInTable = std::pair<std::string, GridSettings>;
+  static PlaceInTable place_of(const CompareCase& of) { return {of.label, of.settings}; }
+
   std::vector<CompareRun> runs_;
   std::vector<std::optional<report::ComparedRun>> finished_;
-  std::map<std::string, RecipeNumbers> numbers_;  // by the recipe's label
+  std::map<PlaceInTable, RecipeNumbers> numbers_;
   std::string out_;
   double equal_;
   std::vector<std::string> recipe_keys_;
