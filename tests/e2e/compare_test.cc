@@ -1,4 +1,6 @@
 // `compare` on small things: tables, what is kept, grids, hours, what diverged.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -41,6 +43,26 @@ TEST_F(CompareCommand, SaysTheKeysOverEachRecipe) {
     EXPECT_EQ(row["recipe_hash"].get<std::string>().size(), 16u) << row;
     EXPECT_NE(row["recipe_name"], nullptr) << row;
   }
+}
+
+TEST_F(CompareCommand, SaysWhatWasReadAndLeftOut) {
+  fs::create_directories(path("texts"));
+  fs::copy_file(path("tiny.txt"), path("texts/tiny.txt"));
+  write_text(path("texts/tiny.md"), "left out");
+  const std::vector<std::string> args = {
+      "compare", "tiny.toml",        "--recipes", "nvfp4",         "--seeds", "1",  "--no-twin",
+      "--set",   "data.train=texts", "--set",     "train.steps=2", "--out",   "out"};
+  const std::string out = run_well(args);
+  const std::string texts = "texts: 1 file (2.6 KiB); left out 1 (8 B): 1 by pattern";
+  const std::string where = "5 % of that text: the end of the text";
+  EXPECT_NE(out.find(". Trained on " + texts + ". Validated on " + where + "."), std::string::npos)
+      << out;
+  EXPECT_NE(text_of(path("out/compare.md")).find(texts), std::string::npos);
+  const std::string page = text_of(path("out/report.html"));
+  for (const std::string& part :
+       {texts, where, std::string("1, from 1 on"), std::string("nvfp4: override[1] (blocks = ")})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  EXPECT_NE(run_well(args).find(texts), std::string::npos) << "of runs from before, too";
 }
 
 TEST_F(CompareCommand, GivesATableAndSkipsWhatIsFinished) {

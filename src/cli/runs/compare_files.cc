@@ -37,21 +37,15 @@ Table table_of_cells(const CompareCells& cells) {
   return table;
 }
 
-std::string validation_text(const RunData& data) {
-  if (data.validation_files.empty())
-    return fmt::format("{:g} % of that text", 100 * data.validation_share);
-  return on_one_line(fmt::format("{}", fmt::join(data.validation_files, ", ")));
-}
-
 // What the table is of: the same for all runs.
 std::string plan_sentence(const FinishedRuns& finished) {
   const RunConfig& config = finished.runs.front().config;
   const size_t missing = finished.runs.size() - finished.finished.size();
+  const report::ComparedRun& first = finished.finished.front();
   std::string text =
-      fmt::format("{} of {} sequences each, seeds from {} on, trained on {}, validated on {}.",
+      fmt::format("{} of {} sequences each, seeds from {} on. Trained on {}. Validated on {}.",
                   counted(config.train.steps, "step"), config.train.batch * config.train.accumulate,
-                  config.seed, on_one_line(fmt::format("{}", fmt::join(config.data.train, ", "))),
-                  validation_text(config.data));
+                  config.seed, report::trained_on(first), report::validated_on(first));
   if (!finished.table.recipe_keys.empty())
     text +=
         fmt::format(" Over each recipe: {}.",
@@ -193,8 +187,9 @@ void write_compare_files(const FinishedRuns& finished) {
   const auto write = [&](std::string_view name, const std::string& text) {
     write_file_atomically(join_path(finished.out, name), text);
   };
-  write(kPageFile, report::html_of(report::compare_page(finished.finished, finished.table,
-                                                        finished.runs.size(), finished.out)));
+  write(kPageFile, report::html_of(report::compare_page(
+                       finished.finished, finished.table, finished.runs.size(), finished.out,
+                       phases_of(finished, "") + matches_of(finished, ""))));
   write(kCsvFile, compare_csv(finished.table));
   write(kJsonFile, json_text(json_of(finished), 2) + "\n");
   write(kMarkdownFile, markdown_of(finished));
