@@ -7,6 +7,10 @@
 #include <utility>
 
 #include "base/files.h"
+#include "model/weights.h"
+#include "recipe/matches.h"
+#include "train/run_files.h"
+#include "train/run_inputs.h"
 
 namespace ng {
 namespace {
@@ -108,6 +112,29 @@ std::vector<CompareRun> compare_runs(const std::vector<GridPoint>& points,
     }
   }
   return runs;
+}
+
+void require_recipes(const std::vector<CompareRun>& runs) {
+  std::map<std::string, std::unique_ptr<Tokenizer>> tokenizers;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const auto& [config, of, folder] = runs[i];
+    if (i > 0 && of == runs[i - 1].of) continue;
+    std::unique_ptr<Tokenizer>& tokenizer = tokenizers[config.data.tokenizer];
+    if (tokenizer == nullptr) tokenizer = open_run_tokenizer(config);
+    const ModelConfig model = run_model_config(config, *tokenizer);
+    const Recipe recipe = open_run_recipe(config);
+    try {
+      require_global_sums(config, recipe);
+      require_matches(recipe, layers_of(model));
+      require_lora_numbers(config, recipe, model);
+    } catch (const Error& error) {
+      Error::Parts parts = error.parts();
+      const std::string point = text_of(of.settings);
+      parts.remedy +=
+          fmt::format(" (recipe {}{})", of.label, point.empty() ? "" : ", --grid " + point);
+      throw Error(parts);
+    }
+  }
 }
 
 }  // namespace ng

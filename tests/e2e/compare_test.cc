@@ -145,6 +145,17 @@ TEST_F(CompareCommand, MultipliesAGrid) {
   EXPECT_EQ(text_of(path("out/compare.md")), before);
 }
 
+TEST_F(CompareCommand, RefusesARecipeBeforeAnyRun) {
+  write_text(path("last.toml"), "inherit = 'bf16'\n[[override]]\nblocks = '1:'\nlinear = 'fp32'\n");
+  const std::vector<std::string> args = {
+      "compare", "tiny.toml", "--recipes", "bf16,last.toml", "--seeds",
+      "1",       "--out",     "out",       "--grid",         "model.layers=2,1"};
+  expect_refused(args, 1,
+                 {"last.toml:2: override[1]: blocks = \"1:\" means no layer: ",
+                  " (recipe last, --grid model.layers=1)"});
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
 TEST_F(CompareCommand, SaysNumbersOfEachPointOfAGrid) {
   write_text(path("late.toml"),
              "inherit = 'mxfp4-all'\n[[override]]\nblocks = '-1:'\nlinear = 'bf16'\n"

@@ -240,6 +240,7 @@ int compare(const CompareArgs& args) {
       .recipes = args.recipes, .seeds = args.seeds, .with_twin = !args.without_twin, .out = out};
   Comparison comparison(compare_runs(points_of(args), plan), out, std::stod(args.equal),
                         recipe_keys_of(args.run.settings));
+  require_recipes(comparison.runs());
   require_own_outputs(comparison.runs(), out);
   ::signal(SIGPIPE, SIG_IGN);  // a closed pipe is no reason to lose the runs
   const StopAtSignals signals;
