@@ -186,6 +186,18 @@ void require_patterns(const RecipeMatch& match, const LayerNames& known, const M
       refuse_pattern(match, pattern, model, name);
 }
 
+/// A pattern that means layers of the model, and none that the table changes.
+void refuse_unchanged(const RecipeMatch& match, const std::string& pattern) {
+  const bool is_noise = match.key == kNoise;
+  const char* const problem = is_noise ? "means no layer of a block" : "is no linear layer";
+  const char* const remedy = is_noise ? "layers of blocks, which alone have noise"
+                                      : "linear layers, or keys of weights, which embeddings have";
+  throw Error({.place = match.place,
+               .key = match.key + ".layers",
+               .problem = fmt::format("{} {}", toml_quote(pattern), problem),
+               .remedy = std::string(remedy) + kOrOptional});
+}
+
 }  // namespace
 
 std::vector<RecipeMatch> matches_of(const ResolvedRecipe& recipe, const ModelLayers& model) {
@@ -222,8 +234,10 @@ void require_matches(const Recipe& recipe, const ModelLayers& model) {
     require_patterns(match, match.key == kNoise ? known : model.names, model, "this model");
     if (match.is_optional || match.patterns.empty() || !match.layers.empty()) continue;
     const auto& first = match.patterns.front();
-    if (match.blocks.empty() && match.patterns.size() == 1)
+    if (match.blocks.empty() && match.patterns.size() == 1) {
+      if (means_any(first, model.names)) refuse_unchanged(match, first);
       refuse_pattern(match, first, model, "this model");
+    }
     std::string what = match.blocks.empty() ? "" : "blocks = " + toml_quote(match.blocks);
     if (first != "*")
       what = fmt::format("layers = {}{}{}", print_value(match.patterns),
