@@ -29,6 +29,21 @@ void read_first_keys(const TextPieces& source, int64_t first, std::span<int32_t>
   }
 }
 
+/// All that there was to validate on: a text of its own, or what of one is not trained on.
+TextPieces before_cut(const TextPieces& train, const TextPieces& validation) {
+  const TokenSource& source = validation.source();
+  std::vector<TextPiece> pieces;
+  int64_t first = 0;
+  if (&source == &train.source())
+    for (const TextPiece& piece : train.pieces()) {
+      if (piece.first > first) pieces.push_back({first, piece.first - first});
+      first = piece.first + piece.count;
+    }
+  if (first < source.tokens()) pieces.push_back({first, source.tokens() - first});
+  const std::shared_ptr<const TokenSource> borrowed(std::shared_ptr<void>(), &source);
+  return {borrowed, std::move(pieces)};
+}
+
 }  // namespace
 
 Corpus::Corpus(std::string place, TextPieces train, TextPieces validation)
@@ -60,9 +75,10 @@ Json Corpus::counts(DataPart part) const {
   return {{"tokens", part == DataPart::train ? train_tokens() : validation_tokens()}};
 }
 
+// A part that data.validation_tokens made short says little of its kind: all of its text does.
 std::vector<int32_t> Corpus::some_tokens(DataPart part) const {
   constexpr int64_t kPieces = 256, kPiece = 4096;
-  const TextPieces& of = part == DataPart::train ? train_ : validation_;
+  const TextPieces of = part == DataPart::train ? train_ : before_cut(train_, validation_);
   const int64_t all = of.tokens(), piece = std::min(all, kPiece);
   const int64_t pieces = all <= kPieces * kPiece ? 1 : kPieces;
   std::vector<int32_t> ids(static_cast<size_t>(pieces == 1 ? all : pieces * piece));

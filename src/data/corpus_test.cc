@@ -321,8 +321,14 @@ TEST_F(CorpusTest, ValidationEndsAfterSoManyTokens) {
   EXPECT_EQ(share.validation_tokens(), 9);
   EXPECT_EQ(share.validation_windows(4), 2);
   EXPECT_EQ(share.validation_bytes(), 8);
+  EXPECT_EQ(share.some_tokens(DataPart::validation).size(), 50u) << "to know its kind";
+  config.validation_split = ValidationSplit::spread;
+  const Corpus spread = open_corpus(config, ByteTokenizer());
+  EXPECT_EQ(std::ssize(spread.some_tokens(DataPart::validation)), 100 - spread.train_tokens());
   config.validation = {path};
-  EXPECT_EQ(open_corpus(config, ByteTokenizer()).validation_tokens(), 9);
+  const Corpus named = open_corpus(config, ByteTokenizer());
+  EXPECT_EQ(named.validation_tokens(), 9);
+  EXPECT_EQ(named.some_tokens(DataPart::validation).size(), 100u);
   config.validation_tokens = 101;
   EXPECT_EQ(open_corpus(config, ByteTokenizer()).validation_tokens(), 100);
 }

@@ -16,6 +16,8 @@ namespace {
 
 using LayerNames = std::vector<std::string>;
 
+constexpr std::string_view kNoise = "weight_noise";
+
 bool is_table(std::string_view layer) { return layer == layers::kEmbed || layer == layers::kPos; }
 
 LayerPlace place_in(const ModelLayers& model, std::string_view layer) {
@@ -39,7 +41,7 @@ RecipeMatch match_of(const ResolvedRecipe& recipe, size_t i, const ModelLayers& 
 
 RecipeMatch noise_match(const ResolvedRecipe& recipe, const ModelLayers& model) {
   const RecipeSettings& base = recipe.phases.front();
-  RecipeMatch match{.key = "weight_noise",
+  RecipeMatch match{.key = std::string(kNoise),
                     .place = recipe.source.place,
                     .patterns = base.weight_noise.layers,
                     .blocks = {},
@@ -184,6 +186,18 @@ void require_patterns(const RecipeMatch& match, const LayerNames& known, const M
       refuse_pattern(match, pattern, model, name);
 }
 
+/// A pattern that means layers of the model, and none that the table changes.
+void refuse_unchanged(const RecipeMatch& match, const std::string& pattern) {
+  const bool is_noise = match.key == kNoise;
+  const char* const problem = is_noise ? "means no layer of a block" : "is no linear layer";
+  const char* const remedy = is_noise ? "layers of blocks, which alone have noise"
+                                      : "linear layers, or keys of weights, which embeddings have";
+  throw Error({.place = match.place,
+               .key = match.key + ".layers",
+               .problem = fmt::format("{} {}", toml_quote(pattern), problem),
+               .remedy = std::string(remedy) + kOrOptional});
+}
+
 }  // namespace
 
 std::vector<RecipeMatch> matches_of(const ResolvedRecipe& recipe, const ModelLayers& model) {
@@ -217,11 +231,13 @@ std::string near_pattern(std::string_view pattern, const ModelLayers& model,
 void require_matches(const Recipe& recipe, const ModelLayers& model) {
   const LayerNames known = all_names(model.depth);
   for (const RecipeMatch& match : recipe.matches(model)) {
-    require_patterns(match, known, model, "this model");
+    require_patterns(match, match.key == kNoise ? known : model.names, model, "this model");
     if (match.is_optional || match.patterns.empty() || !match.layers.empty()) continue;
     const auto& first = match.patterns.front();
-    if (match.blocks.empty() && match.patterns.size() == 1)
+    if (match.blocks.empty() && match.patterns.size() == 1) {
+      if (means_any(first, model.names)) refuse_unchanged(match, first);
       refuse_pattern(match, first, model, "this model");
+    }
     std::string what = match.blocks.empty() ? "" : "blocks = " + toml_quote(match.blocks);
     if (first != "*")
       what = fmt::format("layers = {}{}{}", print_value(match.patterns),

@@ -13,12 +13,13 @@ namespace ng {
 [[nodiscard]] std::vector<RecipeMatch> matches_of(const ResolvedRecipe& recipe,
                                                   const ModelLayers& model);
 
-/// Throws Error, saying what would match, where an override or the base's weight noise means no
-/// layer of the model, or one of their patterns none that a model of so many blocks could have;
-/// not of what is optional.
+/// Throws Error, saying what would match, where an override or one of its patterns, or the base's
+/// weight noise, means no layer of the model, or a pattern of the latter none that any model of so
+/// many blocks could have: one list of these serves several architectures. Not of what is optional.
 void require_matches(const Recipe& recipe, const ModelLayers& model);
 
-/// The second alone, for want of a model; `example` is one to count in, "a Llama of 12 blocks".
+/// For want of a model, of all patterns what is said of noise's; `example` is one to count in, "a
+/// Llama of 12 blocks".
 void require_known_patterns(const Recipe& recipe, const ModelLayers& example,
                             std::string_view name);
 

@@ -92,9 +92,26 @@ TEST(Matches, OfNothingAreRefusedWithWhatIsNear) {
         << error_of(layers + "'" + written + "'");
 }
 
-TEST(Matches, EachPatternMustMeanALayerOfSomeModel) {
+TEST(Matches, OfWhatTheTableDoesNotChangeAreRefusedAsThat) {
+  EXPECT_EQ(
+      error_of("[[override]]\n" + kBf16 + "layers = 'embed'"),
+      "mine.toml:1: override[1].layers: \"embed\" is no linear layer: linear layers, or keys of "
+      "weights, which embeddings have; or optional = true, where it may mean none");
+  EXPECT_EQ(error_of("weight_noise.kind = 'gaussws'\nweight_noise.layers = 'head'\n"),
+            "mine.toml: weight_noise.layers: \"head\" means no layer of a block: layers of blocks, "
+            "which alone have noise; or optional = true, where it may mean none");
+}
+
+TEST(Matches, EachPatternOfAnOverrideMustMeanALayer) {
   const std::string override_ = "[[override]]\n" + kBf16;
-  EXPECT_EQ(error_of(override_ + "layers = ['*.attn.qkv', '*.attn.q']"), "no error");
+  const std::string fused = "layers = ['*.attn.qkv', '*.mlp.down']";
+  EXPECT_NE(error_of(override_ + fused)
+                .find("override[1].layers: \"*.attn.qkv\" means no layer: \"blocks.*.attn.q\""),
+            std::string::npos)
+      << "it is another architecture's";
+  EXPECT_EQ(error_of(override_ + fused + "\noptional = true"), "no error");
+  EXPECT_EQ(error_of("weight_noise.kind = 'gaussws'\nweight_noise." + fused), "no error")
+      << "shipped recipes name the layers of all architectures";
   EXPECT_NE(error_of(override_ + "layers = ['*.attn.q', '*.mpl.up']")
                 .find("override[1].layers: \"*.mpl.up\" means no layer: \"blocks.*.mlp.up\""),
             std::string::npos);
@@ -117,9 +134,6 @@ TEST(Matches, MayBeNoneWhereThatIsWritten) {
             std::string::npos)
       << error_of(noise);
   EXPECT_EQ(error_of(noise + "weight_noise.optional = true\n"), "no error");
-  EXPECT_NE(error_of("weight_noise.kind = 'gaussws'\nweight_noise.layers = 'head'\n")
-                .find("weight_noise.layers: \"head\" means no layer"),
-            std::string::npos);
 }
 
 TEST(Matches, OfNamedRecipesAreSomewhereInEveryModel) {

@@ -1,10 +1,12 @@
 #include "report/compare_page.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <set>
 #include <vector>
 
 #include "base/files.h"
@@ -260,20 +262,49 @@ Section runs_section(std::span<const ComparedRun> runs, const std::string& out) 
   return section;
 }
 
-Section recipe_section(const std::vector<Seeds>& recipes) {
+Section recipe_section(const std::vector<Seeds>& recipes, const std::string& numbers) {
   Section section{.heading = "Recipes"};
+  if (!numbers.empty()) section.listings.push_back({"Phases and layers", numbers});
+  std::map<std::string, std::set<std::string>> listed;  // of each label, as a grid may change it
   for (const Seeds& recipe : recipes) {
     const CompareRun& run = recipe.front().run;
-    if (run.of.settings == recipes.front().front().run.of.settings)
-      section.listings.push_back(
-          {run.of.label + ", resolved", Recipe::load(run.config.recipe).resolved_toml()});
+    const std::string toml = Recipe::load(run.config.recipe).resolved_toml();
+    std::set<std::string>& same = listed[run.of.label];
+    const std::string name = same.empty() ? run.of.label : name_of_case(run.of);
+    if (same.insert(toml).second) section.listings.push_back({name + ", resolved", toml});
   }
   section.listings.push_back(
       {"Run file of the first run, resolved", recipes.front().front().run.config.resolved_toml()});
   return section;
 }
 
+std::string seeds_text(std::span<const ComparedRun> runs) {
+  std::set<uint64_t> seeds;
+  for (const ComparedRun& run : runs) seeds.insert(run.run.config.seed);
+  return fmt::format("{}, from {} on", seeds.size(), *seeds.begin());
+}
+
+std::string with_what_was_found(const std::string& named, const std::string& found) {
+  return found.empty() ? named : named + ": " + found;
+}
+
+std::string names_text(const std::vector<std::string>& names) {
+  return on_one_line(fmt::format("{}", fmt::join(names, ", ")));
+}
+
 }  // namespace
+
+std::string trained_on(const ComparedRun& run) {
+  return with_what_was_found(names_text(run.run.config.data.train), run.train_text);
+}
+
+std::string validated_on(const ComparedRun& run) {
+  const RunData& data = run.run.config.data;
+  const std::string named = data.validation_files.empty()
+                                ? fmt::format("{:g} % of that text", 100 * data.validation_share)
+                                : names_text(data.validation_files);
+  return with_what_was_found(named, run.validation_text);
+}
 
 ComparedRun compared_run(const CompareRun& run, const CompareResult& result) {
   History history(join_path(run.folder, "metrics.jsonl"), kComparePoints);
@@ -287,7 +318,9 @@ ComparedRun compared_run(const CompareRun& run, const CompareResult& result) {
                        .grad_norm = curve(history.grad_norm()),
                        .tokens_per_second = curve(history.tokens_per_second()),
                        .operands = {},
-                       .seconds = history.seconds_by_kind()};
+                       .seconds = history.seconds_by_kind(),
+                       .train_text = history.train_text(),
+                       .validation_text = history.validation_text()};
   for (const std::string& role : role_names())
     for (const Loss loss : kAllLosses)
       compared.operands[role][static_cast<size_t>(loss)] =
@@ -296,7 +329,7 @@ ComparedRun compared_run(const CompareRun& run, const CompareResult& result) {
 }
 
 Page compare_page(std::span<const ComparedRun> finished, const CompareTable& table, size_t planned,
-                  const std::string& out) {
+                  const std::string& out, const std::string& numbers) {
   NG_CHECK(!finished.empty(), planned);
   const std::vector<Seeds> recipes = by_recipe(finished);
   const RunConfig& config = finished.front().run.config;
@@ -306,7 +339,12 @@ Page compare_page(std::span<const ComparedRun> finished, const CompareTable& tab
   page.subtitle = fmt::format("{} of {} runs are finished", finished.size(), planned);
   page.facts = {{"run", on_one_line(config.place)},
                 {"folder", on_one_line(out)},
-                {"steps", steps_text(config.train)}};
+                {"steps", steps_text(config.train)},
+                {"seeds", seeds_text(finished)},
+                {"trained on", trained_on(finished.front())},
+                {"validated on", validated_on(finished.front())}};
+  if (!table.recipe_keys.empty())
+    page.facts.emplace_back("over each recipe", names_text(table.recipe_keys));
   page.sections = {result_section(table)};
   if (recipes.empty()) return page;  // nothing but twins is left
   page.sections.push_back(loss_section(recipes));
@@ -315,7 +353,7 @@ Page compare_page(std::span<const ComparedRun> finished, const CompareTable& tab
     page.sections.push_back(std::move(casts));
   page.sections.push_back(cost_section(recipes, table));
   page.sections.push_back(runs_section(finished, out));
-  page.sections.push_back(recipe_section(recipes));
+  page.sections.push_back(recipe_section(recipes, numbers));
   return page;
 }
 

@@ -1,5 +1,7 @@
 #include "report/history.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <limits>
 #include <span>
@@ -7,6 +9,8 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/units.h"
+#include "data/data_origin.h"
 #include "recipe/layer_names.h"
 
 namespace ng::report {
@@ -35,6 +39,34 @@ void add(Curves& curves, std::span<const std::string_view> names, int64_t step,
          const Json& figures) {
   curves.resize(names.size(), Series(kOperandPoints));
   for (size_t i = 0; i < names.size(); ++i) curves[i].add(step, number(figures, names[i]));
+}
+
+/// "5 files (1.9 MiB); left out 637 (15.1 MiB): 636 by pattern, 1 binary" of summary_of().
+std::string files_text(const Json& files) {
+  const auto size_of = [](int64_t bytes) { return size_text(static_cast<double>(bytes)); };
+  std::string text = fmt::format("{} ({})", counted(files.at("files").get<int64_t>(), "file"),
+                                 size_of(files.at("bytes").get<int64_t>()));
+  int64_t count = 0, bytes = 0;
+  std::vector<std::string> reasons;
+  for (const auto& [reason, left] : files.at("left_out").items()) {
+    count += left.at("files").get<int64_t>();
+    bytes += left.at("bytes").get<int64_t>();
+    reasons.push_back(fmt::format("{}{} {}", left.at("files").get<int64_t>(),
+                                  reason == name_of(LeftOut::pattern) ? " by" : "", reason));
+  }
+  if (count > 0)
+    text += fmt::format("; left out {} ({}): {}", count, size_of(bytes), fmt::join(reasons, ", "));
+  return text;
+}
+
+/// As validation_text() says it of the origin, but for files, which are counted as those to train
+/// on.
+std::string text_of_validation(const Json& validation) {
+  if (validation.contains("files")) return files_text(validation.at("files"));
+  DataOrigin origin{.train = {}, .blocks = validation.value("blocks", int64_t{0})};
+  for (const ValidationFrom from : {ValidationFrom::spread, ValidationFrom::tail})
+    if (validation.at("from") == name_of(from)) origin.from = from;
+  return validation_text(origin);
 }
 
 }  // namespace
@@ -137,7 +169,15 @@ void History::take_event(const Json& line) {
   } else if (event == "time" && line.contains("seconds")) {
     for (const auto& [kind, seconds] : line["seconds"].items())
       if (seconds.is_number()) kinds_[kind] = seconds.get<double>();
+  } else if (event == "data") {
+    take_data(line);
   }
+}
+
+void History::take_data(const Json& line) try {
+  train_text_ = files_text(line.at("train"));
+  validation_text_ = text_of_validation(line.at("validation"));
+} catch (const Json::exception&) {  // of a version that said less
 }
 
 std::map<std::string, double> History::seconds_by_kind() const {

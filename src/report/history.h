@@ -60,6 +60,10 @@ class History {
   /// By layer, where weights have noise.
   [[nodiscard]] const CurvesByLayer& bit_widths() const { return bits_; }
 
+  /// "5 files (1.9 MiB)" and "64 blocks spread over the text": what was read and what validates, as
+  /// of the last process; empty where no line says it.
+  [[nodiscard]] const std::string& train_text() const { return train_text_; }
+  [[nodiscard]] const std::string& validation_text() const { return validation_text_; }
   /// Of the run so far, the first from its start on.
   [[nodiscard]] const std::vector<Stretch>& stretches() const { return stretches_; }
   [[nodiscard]] int64_t steps() const { return steps_; }
@@ -82,6 +86,7 @@ class History {
   void take_preferences(const Json& line);
   void take_layers(const Json& line);
   void take_event(const Json& line);
+  void take_data(const Json& line);
 
   std::string path_;
   uint64_t bytes_ = 0;  // of complete lines, taken so far
@@ -95,6 +100,7 @@ class History {
   double last_val_loss_, last_bits_per_byte_;
   double earlier_seconds_ = 0, seconds_ = 0;
   std::map<std::string, double> earlier_kinds_, kinds_, sent_;
+  std::string train_text_, validation_text_;
 };
 
 }  // namespace ng::report

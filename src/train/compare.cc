@@ -3,8 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <span>
+#include <utility>
 
 #include "base/files.h"
+#include "model/weights.h"
+#include "recipe/matches.h"
+#include "train/run_files.h"
+#include "train/run_inputs.h"
 
 namespace ng {
 namespace {
@@ -28,11 +34,13 @@ struct TwinPlan {
   TwinOf twin = TwinOf::none;
 };
 
-TwinPlan twin_plan(const RunConfig& config, const ComparePlan& plan) {
+/// `runs`: those of a point, `plan.seeds` of each recipe.
+TwinPlan twin_plan(std::span<const CompareRun> runs, const ComparePlan& plan) {
   if (!plan.with_twin) return {};
+  const auto seeds = static_cast<size_t>(plan.seeds);
   for (size_t i = 0; i < plan.recipes.size(); ++i)
-    if (draws_rounding(Recipe::load(plan.recipes[i]))) return {i, TwinOf::draws};
-  return {0, config.model.init.empty() ? TwinOf::weights : TwinOf::none};
+    if (draws_rounding(Recipe::load(runs[i * seeds].config.recipe))) return {i, TwinOf::draws};
+  return {0, runs.front().config.model.init.empty() ? TwinOf::weights : TwinOf::none};
 }
 
 void make_twin(CompareRun& run, TwinOf twin) {
@@ -90,17 +98,43 @@ std::vector<CompareRun> compare_runs(const std::vector<GridPoint>& points,
   std::vector<CompareRun> runs;
   for (const GridPoint& point : points) {
     require_seeds(point.config, plan.seeds);
-    const auto seed = [&](int64_t k) { return point.config.seed + static_cast<uint64_t>(k); };
+    const size_t first = runs.size();
     for (const std::string& recipe : plan.recipes)
       for (int64_t k = 0; k < plan.seeds; ++k)
-        runs.push_back(run_of(point, recipe, seed(k), plan.out));
-    const TwinPlan twin = twin_plan(point.config, plan);
+        runs.push_back(
+            run_of(point, recipe, point.config.seed + static_cast<uint64_t>(k), plan.out));
+    const TwinPlan twin = twin_plan(std::span(runs).subspan(first), plan);
     for (int64_t k = 0; k < plan.seeds && twin.twin != TwinOf::none; ++k) {
-      runs.push_back(run_of(point, plan.recipes[twin.recipe], seed(k), plan.out));
-      make_twin(runs.back(), twin.twin);
+      CompareRun run =
+          runs[first + twin.recipe * static_cast<size_t>(plan.seeds) + static_cast<size_t>(k)];
+      make_twin(run, twin.twin);
+      runs.push_back(std::move(run));
     }
   }
   return runs;
+}
+
+void require_recipes(const std::vector<CompareRun>& runs) {
+  std::map<std::string, std::unique_ptr<Tokenizer>> tokenizers;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const auto& [config, of, folder] = runs[i];
+    if (i > 0 && of == runs[i - 1].of) continue;
+    std::unique_ptr<Tokenizer>& tokenizer = tokenizers[config.data.tokenizer];
+    if (tokenizer == nullptr) tokenizer = open_run_tokenizer(config);
+    const ModelConfig model = run_model_config(config, *tokenizer);
+    const Recipe recipe = open_run_recipe(config);
+    try {
+      require_global_sums(config, recipe);
+      require_matches(recipe, layers_of(model));
+      require_lora_numbers(config, recipe, model);
+    } catch (const Error& error) {
+      Error::Parts parts = error.parts();
+      const std::string point = text_of(of.settings);
+      parts.remedy +=
+          fmt::format(" (recipe {}{})", of.label, point.empty() ? "" : ", --grid " + point);
+      throw Error(parts);
+    }
+  }
 }
 
 }  // namespace ng

@@ -92,6 +92,10 @@ struct DifferingSetting {
 [[nodiscard]] std::vector<DifferingSetting> differing_settings(const PrintedSettings& before,
                                                                const RunConfig& now);
 
+/// Throws Error, which names the recipe and the point of the grid, where the model of one of the
+/// runs cannot be in its recipe: known before the first of them trains.
+void require_recipes(const std::vector<CompareRun>& runs);
+
 /// Throws Error where the folder of one of the runs holds another run, or something that a run
 /// would replace without having written it.
 void require_own_folders(const std::vector<CompareRun>& runs);

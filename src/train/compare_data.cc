@@ -116,7 +116,7 @@ std::string compare_csv(const CompareTable& table) {
        {"bytes_per_parameter", "twin", "against", "difference_half_95", "p", "p_holm", "verdict",
         "val_loss_bf16", "val_loss_bf16_sd", "difference_bf16", "difference_bf16_sd",
         "difference_bf16_half_95", "p_bf16", "p_bf16_holm", "verdict_bf16", "seed_list",
-        "val_losses", "val_losses_bf16"})
+        "val_losses", "val_losses_bf16", "recipe_keys"})
     columns.emplace_back(more);
   if (!table.rows.empty())
     for (const auto& [key, value] : table.rows.front().of.settings) columns.push_back(key);
@@ -126,6 +126,7 @@ std::string compare_csv(const CompareTable& table) {
     for (const auto& [kind, bytes] : json["bytes_per_parameter"].items())
       json[kind + "_bytes_per_parameter"] = bytes;
     json["bytes_per_parameter"] = row.bytes_per_parameter.total;
+    json["recipe_keys"] = fmt::format("{}", fmt::join(table.recipe_keys, "; "));
     for (const auto& [key, value] : row.of.settings) json[key] = value;
     std::vector<std::string> fields;
     for (const std::string& column : columns) fields.push_back(csv_text(json[column]));
@@ -154,6 +155,7 @@ Json compare_json(const CompareTable& table, const std::vector<CompareRun>& runs
   for (const auto& key : run_keys())
     if (key.path != "recipe" && key.path != "seed")
       json["settings"][key.path] = key.print(runs.front().config);
+  json["settings"]["recipe_keys"] = table.recipe_keys;
   return json;
 }
 

@@ -52,8 +52,9 @@ struct CompareTable {
   std::vector<CompareRow> rows;
   std::vector<CompareBlock> blocks;
   std::vector<NoiseFloor> floors;
-  int64_t tests = 0;                  ///< that p of own losses is corrected for
-  std::vector<std::string> machines;  ///< of the results, each once
+  int64_t tests = 0;                          ///< that p of own losses is corrected for
+  std::vector<std::string> machines;          ///< of the results, each once
+  std::vector<std::string> recipe_keys = {};  ///< "recipe.KEY=VALUE" over each recipe
 };
 
 /// `results` in the order of compare_runs; some of them may be missing.

@@ -102,6 +102,17 @@ TEST_F(Compare, PlansATwinOfTheFirstRecipeThatDraws) {
   EXPECT_EQ(twins({"bf16", "gaussws-all"}).front().of.label, "gaussws-all");
 }
 
+TEST_F(Compare, ATwinIsOfTheRecipeWithItsKeys) {
+  const auto twin_of = [&](const std::string& recipe, const std::string& rounding) {
+    const RunConfig with = config({"recipe.linear.dgrad.grad.rounding=" + rounding});
+    return compare_runs({{.settings = {}, .config = with}},
+                        {.recipes = {recipe}, .seeds = 1, .out = "out"})
+        .back();
+  };
+  EXPECT_EQ(twin_of("mxfp4-nr", "stochastic").of.twin, TwinOf::draws);
+  EXPECT_EQ(twin_of("mxfp4-nr", "nearest").of.twin, TwinOf::weights);
+}
+
 CompareResult result(const std::string& label, uint64_t seed, double loss, double bf16,
                      TwinOf twin = TwinOf::none, GridSettings settings = {}) {
   CompareResult one;

@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "comm/agreement.h"
 #include "io/checkpoint_files.h"
+#include "recipe/phase_choice.h"
 #include "train/run_files.h"
 #include "train/run_model.h"
 #include "train/session.h"
@@ -10,6 +11,29 @@
 #include "train/stretches.h"
 
 namespace ng {
+namespace {
+
+/// Of the run when it was saved: train.steps may have changed since.
+double steps_of(const std::map<std::string, std::string>& saved, int64_t now) {
+  const auto steps = saved.find("train.steps");
+  return steps == saved.end() ? static_cast<double>(now) : std::stod(steps->second);
+}
+
+/// Where the phase after `step` steps is one before that of the last of them, for train.steps is
+/// another; else empty.
+std::string earlier_phase_text(const Recipe& recipe, int64_t step, double steps_before,
+                               double steps) {
+  const auto phase_at = [&](int64_t done, double all) {
+    return recipe.phase_at(static_cast<double>(done) / all);
+  };
+  const int before = phase_at(std::max<int64_t>(step - 1, 0), steps_before);
+  const int now = phase_at(step, steps);
+  if (now >= before) return "";
+  return fmt::format("resuming at step {} in {}, until here phase {}: train.steps was {}", step,
+                     phase_of(recipe, now).text(), before, steps_before);
+}
+
+}  // namespace
 
 RunIdentity Session::identity() const {
   return {.seed = config_.seed,
@@ -71,7 +95,14 @@ int64_t Session::take_up(const io::CheckpointEntry& checkpoint) {
     observer_.notice(fmt::format("resuming at step {}: {}", checkpoint.step, difference));
   if (saved_.differences.empty() && !saved_.other_recipe)
     observer_.notice(fmt::format("resuming at step {}", checkpoint.step));
-  if (saved_.other_recipe) carry_over(checkpoint);
+  const int64_t steps = config_.train.steps;
+  if (saved_.other_recipe)
+    carry_over(checkpoint);
+  else if (const std::string earlier =
+               earlier_phase_text(recipe_, checkpoint.step, steps_of(saved_.settings, steps),
+                                  static_cast<double>(steps));
+           !earlier.empty())
+    observer_.notice(earlier);
   model_->copy_masters(*run_);
   return checkpoint.step;
 }
@@ -86,10 +117,8 @@ void Session::carry_over(const io::CheckpointEntry& checkpoint) {
                  .remedy = "more train.steps, or the same recipe"});
   std::optional<StateFiles> files;
   on_all(world(), [&] { files.emplace(checkpoint.path); });
-  const auto steps = saved_.settings.find("train.steps");  // as they were when it was saved
-  const double all = steps == saved_.settings.end() ? static_cast<double>(config_.train.steps)
-                                                    : std::stod(steps->second);
-  const int phase = before.phase_at(static_cast<double>(checkpoint.step - 1) / all);
+  const int phase = before.phase_at(static_cast<double>(checkpoint.step - 1) /
+                                    steps_of(saved_.settings, config_.train.steps));
   carried_ = carry_state(*files, {before, phase}, *run_, *model_, {recipe_, trainer_->phase()},
                          trainer_->settings().optimizer);
   observer_.notice(fmt::format("resuming at step {} in the numbers of {}, until here {}: {}",

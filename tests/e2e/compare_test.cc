@@ -1,4 +1,6 @@
 // `compare` on small things: tables, what is kept, grids, hours, what diverged.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -24,6 +26,43 @@ TEST_F(CompareCommand, SaysWhichLayersOverridesMean) {
   EXPECT_NE(markdown.find("- " + one), std::string::npos) << markdown;
   const Json json = Json::parse(text_of(path("out/compare.json")));
   EXPECT_GT(json["recipes"][0]["matches"][0]["matched"].size(), 0u);
+}
+
+TEST_F(CompareCommand, SaysTheKeysOverEachRecipe) {
+  const std::string key = "recipe.linear.dgrad.grad.rounding=stochastic";
+  const std::string out = run_well({"compare", "tiny.toml", "--recipes", "mxfp4-nr", "--seeds", "1",
+                                    "--out", "out", "--set", "train.steps=2", "--set", key});
+  EXPECT_NE(out.find(" Over each recipe: " + key + "."), std::string::npos) << out;
+  EXPECT_NE(out.find("other draws of rounding"), std::string::npos) << "its twin draws: " << out;
+  for (const char* file : {"out/compare.md", "out/compare.csv", "out/report.html"})
+    EXPECT_NE(text_of(path(file)).find(key), std::string::npos) << file;
+  const Json json = Json::parse(text_of(path("out/compare.json")));
+  EXPECT_EQ(json["settings"]["recipe_keys"], Json::array({key}));
+  for (const Json& row : json["recipes"]) {
+    EXPECT_EQ(row["recipe"], "mxfp4-nr");
+    EXPECT_EQ(row["recipe_hash"].get<std::string>().size(), 16u) << row;
+    EXPECT_NE(row["recipe_name"], nullptr) << row;
+  }
+}
+
+TEST_F(CompareCommand, SaysWhatWasReadAndLeftOut) {
+  fs::create_directories(path("texts"));
+  fs::copy_file(path("tiny.txt"), path("texts/tiny.txt"));
+  write_text(path("texts/tiny.md"), "left out");
+  const std::vector<std::string> args = {
+      "compare", "tiny.toml",        "--recipes", "nvfp4",         "--seeds", "1",  "--no-twin",
+      "--set",   "data.train=texts", "--set",     "train.steps=2", "--out",   "out"};
+  const std::string out = run_well(args);
+  const std::string texts = "texts: 1 file (2.6 KiB); left out 1 (8 B): 1 by pattern";
+  const std::string where = "5 % of that text: the end of the text";
+  EXPECT_NE(out.find(". Trained on " + texts + ". Validated on " + where + "."), std::string::npos)
+      << out;
+  EXPECT_NE(text_of(path("out/compare.md")).find(texts), std::string::npos);
+  const std::string page = text_of(path("out/report.html"));
+  for (const std::string& part :
+       {texts, where, std::string("1, from 1 on"), std::string("nvfp4: override[1] (blocks = ")})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  EXPECT_NE(run_well(args).find(texts), std::string::npos) << "of runs from before, too";
 }
 
 TEST_F(CompareCommand, GivesATableAndSkipsWhatIsFinished) {
@@ -104,6 +143,42 @@ TEST_F(CompareCommand, MultipliesAGrid) {
                   "train.steps=4", "--no-twin", "--out", "out"},
                  1, {"out/compare.json", "--grid", "train.lr, train.steps", "another --out"});
   EXPECT_EQ(text_of(path("out/compare.md")), before);
+}
+
+TEST_F(CompareCommand, RefusesARecipeBeforeAnyRun) {
+  write_text(path("last.toml"), "inherit = 'bf16'\n[[override]]\nblocks = '1:'\nlinear = 'fp32'\n");
+  const std::vector<std::string> args = {
+      "compare", "tiny.toml", "--recipes", "bf16,last.toml", "--seeds",
+      "1",       "--out",     "out",       "--grid",         "model.layers=2,1"};
+  expect_refused(args, 1,
+                 {"last.toml:2: override[1]: blocks = \"1:\" means no layer: ",
+                  " (recipe last, --grid model.layers=1)"});
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
+TEST_F(CompareCommand, SaysNumbersOfEachPointOfAGrid) {
+  write_text(path("late.toml"),
+             "inherit = 'mxfp4-all'\n[[override]]\nblocks = '-1:'\nlinear = 'bf16'\n"
+             "[[phase]]\nstart = 0.5\nlinear.fprop = {input = 'bf16', weight = 'bf16'}\n");
+  const std::string out =
+      run_well({"compare", "tiny.toml", "--recipes", "late.toml", "--seeds", "1", "--no-twin",
+                "--grid", "recipe.phase[1].start=0.3,0.9", "--grid", "model.layers=1,2", "--set",
+                "train.steps=2", "--out", "out"});
+  const Json rows = Json::parse(text_of(path("out/compare.json")))["recipes"];
+  ASSERT_EQ(rows.size(), 4u);
+  for (const Json& row : rows) {
+    const Json& settings = row["settings"];
+    EXPECT_EQ(row["phases"][1].dump(), settings["recipe.phase[1].start"]) << row;
+    const int last = std::stoi(settings["model.layers"].get<std::string>()) - 1;
+    EXPECT_EQ(row["matches"][0]["matched"][0], fmt::format("blocks.{}.attn.q", last)) << row;
+  }
+  for (const char* line :
+       {"late, recipe.phase[1].start=0.9, model.layers=1 is validated in its phase 1 (the last of "
+        "2: "
+        "from 90 % ",
+        "late, recipe.phase[1].start=0.3, model.layers=2: override[1] (blocks = \"-1:\") means: 7 "
+        "layers, blocks.1."})
+    EXPECT_NE(out.find(line), std::string::npos) << line << "\n" << out;
 }
 
 TEST_F(CompareCommand, StopsWhereTheHoursEnd) {

@@ -256,6 +256,8 @@ TEST_F(DataFiles, AValidationTextOfAnotherKindIsSaid) {
   EXPECT_EQ(tail["data"]["validation"]["is_unlike"], true);
   ASSERT_EQ(tail["notes"].size(), 1u);
   EXPECT_EQ(tail["notes"][0].get<std::string>().find("the validation text is unlike"), 0u);
+  const Json few = plan_of({"run.toml", "--set", "data.validation_tokens=500"});
+  EXPECT_EQ(few["data"]["validation"]["is_unlike"], true) << "known by all that there was";
   const Json spread = plan_of({"run.toml", "--set", "data.validation_split=spread"});
   EXPECT_EQ(spread["data"]["validation"]["is_unlike"], false) << spread["data"];
 }

@@ -74,6 +74,10 @@ TEST_F(Screen, RecipesAdviseACommandThatWorks) {
                       "--seq 16\n"),
             std::string::npos)
       << text;
+  const std::string of_phases = run_well({"recipes", "nvfp4-late-bf16", "--model", "char-gpt",
+                                          "--batch", "1", "--seq", "16", "--threads", "1"});
+  for (const char* phase : {"--seq 16 --phase 0\n", "--seq 16 --phase 1\n"})
+    EXPECT_NE(of_phases.find(phase), std::string::npos) << of_phases;
   (void)run_well({"bench", "step", "--model", "char-gpt", "--recipe", "my idea.toml", "--batch",
                   "1", "--seq", "16", "--steps", "1", "--threads", "1"});
 }

@@ -139,7 +139,7 @@ std::string text_of(const Json& measured) {
         "tokens,\nFP32 {:.3f} s: {:.2f} times. Attention, norms, loss and update come on top:\n  "
         "{}\n",
         seconds, count_text(tokens), fp32, fp32 / seconds,
-        measured["whole_step"].get<std::string>());
+        phase["whole_step"].get<std::string>());
   }
   return text;
 }
@@ -160,6 +160,10 @@ void print_recipe_on_model(const std::string& named, const std::string& phase, S
   Json measured = measured_on(config, recipe, phases_of(recipe, phase, step.model), step, machine);
   measured["memory"] = memory_event(plan, fp32, parameters);
   measured["whole_step"] = whole_step_command(named, phase, step);
+  for (Json& one : measured["phases"]) {
+    const bool is_only = one["words"].get<std::string>().empty();
+    one["whole_step"] = whole_step_command(named, is_only ? "" : one["phase"].dump(), step);
+  }
   print_either(json, measured,
                text_of(measured) + "\n" + report::matches_text(recipe.matches(layers_of(config))) +
                    memory_table(plan, fp32, parameters));

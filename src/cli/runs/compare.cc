@@ -7,11 +7,13 @@
 #include <csignal>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "base/files.h"
 #include "base/first_of.h"
 #include "base/json.h"
 #include "base/machine.h"
+#include "base/setting.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
@@ -87,16 +89,22 @@ class CompareScreen final : public SessionObserver {
 /// Runs and what is known of them by now.
 class Comparison {
  public:
-  Comparison(std::vector<CompareRun> runs, std::string out, double equal)
-      : runs_(std::move(runs)), finished_(runs_.size()), out_(std::move(out)), equal_(equal) {}
+  /// `recipe_keys`: CompareTable's.
+  Comparison(std::vector<CompareRun> runs, std::string out, double equal,
+             std::vector<std::string> recipe_keys)
+      : runs_(std::move(runs)),
+        finished_(runs_.size()),
+        out_(std::move(out)),
+        equal_(equal),
+        recipe_keys_(std::move(recipe_keys)) {}
 
   [[nodiscard]] const std::vector<CompareRun>& runs() const { return runs_; }
   void put(size_t run, const CompareResult& result) {
     finished_[run] = report::compared_run(runs_[run], result);
-    const std::string& label = runs_[run].of.label;
-    if (numbers_.contains(label)) return;
-    if (std::optional<RecipeNumbers> numbers = numbers_of(runs_[run]))
-      numbers_.emplace(label, std::move(*numbers));
+    const PlaceInTable place = place_of(runs_[run].of);
+    const auto known = numbers_.find(place);
+    if (known == numbers_.end() || !known->second.model)
+      numbers_.insert_or_assign(place, numbers_of(runs_[run]));
   }
   /// What earlier calls left.
   void take_finished() {
@@ -136,24 +144,29 @@ class Comparison {
   }
   [[nodiscard]] FinishedRuns finished() const {
     FinishedRuns all{.runs = runs_, .finished = {}, .out = out_};
-    std::set<std::string> seen;
+    std::set<PlaceInTable> seen;
     for (const auto& run : finished_) {
       if (!run) continue;
       all.finished.push_back(*run);
-      const auto numbers = numbers_.find(run->run.of.label);
-      if (numbers != numbers_.end() && seen.insert(numbers->first).second)
-        all.numbers.push_back(numbers->second);
+      const PlaceInTable place = place_of(run->run.of);
+      if (seen.insert(place).second) all.numbers.push_back(numbers_.at(place));
     }
     all.table = compare_table(all.results(), equal_);
+    all.table.recipe_keys = recipe_keys_;
     return all;
   }
 
  private:
+  /// A recipe's label and a point of the grid.
+  using PlaceInTable = std::pair<std::string, GridSettings>;
+  static PlaceInTable place_of(const CompareCase& of) { return {of.label, of.settings}; }
+
   std::vector<CompareRun> runs_;
   std::vector<std::optional<report::ComparedRun>> finished_;
-  std::map<std::string, RecipeNumbers> numbers_;  // by the recipe's label
+  std::map<PlaceInTable, RecipeNumbers> numbers_;
   std::string out_;
   double equal_;
+  std::vector<std::string> recipe_keys_;
 };
 
 // Trains one run with a report of its own.
@@ -193,6 +206,21 @@ std::vector<GridPoint> points_of(const CompareArgs& args) {
   });
 }
 
+/// Those of --set that go over each of --recipes: none from before another recipe was named.
+std::vector<std::string> recipe_keys_of(const std::vector<std::string>& settings) {
+  std::vector<std::string> keys;
+  for (const std::string& setting : settings) {
+    const toml::table document = parse_setting(setting);
+    const toml::node* const recipe = document.get("recipe");
+    if (recipe == nullptr) continue;
+    if (recipe->is_table())
+      keys.push_back(setting);
+    else
+      keys.clear();
+  }
+  return keys;
+}
+
 std::string out_of_time_text(const Comparison& comparison, const std::string& hours) {
   constexpr size_t kNamed = 6;
   const std::vector<std::string> missing = comparison.missing();
@@ -209,7 +237,9 @@ int compare(const CompareArgs& args) {
       args.out.empty() ? first_run_folder(args.run.file) + "-compare" : args.out;
   const ComparePlan plan{
       .recipes = args.recipes, .seeds = args.seeds, .with_twin = !args.without_twin, .out = out};
-  Comparison comparison(compare_runs(points_of(args), plan), out, std::stod(args.equal));
+  Comparison comparison(compare_runs(points_of(args), plan), out, std::stod(args.equal),
+                        recipe_keys_of(args.run.settings));
+  require_recipes(comparison.runs());
   require_own_outputs(comparison.runs(), out);
   ::signal(SIGPIPE, SIG_IGN);  // a closed pipe is no reason to lose the runs
   const StopAtSignals signals;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <utility>
 
 #include "base/files.h"
 #include "base/json.h"
@@ -36,46 +37,73 @@ Table table_of_cells(const CompareCells& cells) {
   return table;
 }
 
-std::string validation_text(const RunData& data) {
-  if (data.validation_files.empty())
-    return fmt::format("{:g} % of that text", 100 * data.validation_share);
-  return on_one_line(fmt::format("{}", fmt::join(data.validation_files, ", ")));
-}
-
 // What the table is of: the same for all runs.
 std::string plan_sentence(const FinishedRuns& finished) {
   const RunConfig& config = finished.runs.front().config;
   const size_t missing = finished.runs.size() - finished.finished.size();
+  const report::ComparedRun& first = finished.finished.front();
   std::string text =
-      fmt::format("{} of {} sequences each, seeds from {} on, trained on {}, validated on {}.",
+      fmt::format("{} of {} sequences each, seeds from {} on. Trained on {}. Validated on {}.",
                   counted(config.train.steps, "step"), config.train.batch * config.train.accumulate,
-                  config.seed, on_one_line(fmt::format("{}", fmt::join(config.data.train, ", "))),
-                  validation_text(config.data));
+                  config.seed, report::trained_on(first), report::validated_on(first));
+  if (!finished.table.recipe_keys.empty())
+    text +=
+        fmt::format(" Over each recipe: {}.",
+                    on_one_line(fmt::format("{}", fmt::join(finished.table.recipe_keys, ", "))));
   if (missing > 0)
     text += fmt::format(" {} of {} are missing.", missing,
                         counted(static_cast<int64_t>(finished.runs.size()), "run"));
   return text;
 }
 
-/// "nvfp4-late-bf16 is validated in its phase 1 (the last of 2: ...)." of each that has several.
-std::string phases_of(const FinishedRuns& finished, std::string_view before) {
-  std::string text;
+/// What `say` says of each recipe: its label before each line, and behind that the point of the
+/// grid where not all points have the same lines.
+template <class Say>
+std::string said_of_each(const FinishedRuns& finished, std::string_view before, const Say& say) {
+  using Lines = std::vector<std::string>;
+  std::vector<std::pair<std::string, std::vector<const RecipeNumbers*>>> recipes;
   for (const RecipeNumbers& numbers : finished.numbers) {
-    const auto last = static_cast<int>(numbers.recipe.phase_starts().size()) - 1;
-    if (last > 0)
-      text += fmt::format("{}{} is validated in its {}\n", before, numbers.label,
-                          phase_of(numbers.recipe, last).text());
+    const auto same = std::ranges::find(recipes, numbers.of.label,
+                                        [](const auto& recipe) { return recipe.first; });
+    if (same == recipes.end())
+      recipes.push_back({numbers.of.label, {&numbers}});
+    else
+      same->second.push_back(&numbers);
+  }
+  std::string text;
+  for (const auto& [label, points] : recipes) {
+    std::vector<Lines> lines;
+    for (const RecipeNumbers* numbers : points) lines.push_back(say(*numbers));
+    const bool are_alike = std::ranges::count(lines, lines.front()) == std::ssize(lines);
+    for (size_t i = 0; i < (are_alike ? 1 : lines.size()); ++i) {
+      const std::string point = are_alike ? "" : ", " + ng::text_of(points[i]->of.settings);
+      for (const std::string& line : lines[i])
+        text += fmt::format("{}{}{}{}\n", before, label, point, line);
+    }
   }
   return text;
 }
 
+/// "nvfp4-late-bf16 is validated in its phase 1 (the last of 2: ...)." of each that has several.
+std::string phases_of(const FinishedRuns& finished, std::string_view before) {
+  return said_of_each(finished, before, [](const RecipeNumbers& numbers) {
+    std::vector<std::string> lines;
+    const auto last = static_cast<int>(numbers.recipe.phase_starts().size()) - 1;
+    if (last > 0 && numbers.model)
+      lines.push_back(" is validated in its " + phase_of(numbers.recipe, last).text());
+    return lines;
+  });
+}
+
 /// "nvfp4: override[1] (...) means: 2 layers, ..." of each that names layers; else empty.
 std::string matches_of(const FinishedRuns& finished, std::string_view before) {
-  std::string text;
-  for (const RecipeNumbers& numbers : finished.numbers)
-    for (const RecipeMatch& match : numbers.recipe.matches(layers_of(numbers.model)))
-      text += fmt::format("{}{}: {}\n", before, numbers.label, report::match_text(match));
-  return text;
+  return said_of_each(finished, before, [](const RecipeNumbers& numbers) {
+    std::vector<std::string> lines;
+    if (!numbers.model) return lines;
+    for (const RecipeMatch& match : numbers.recipe.matches(layers_of(*numbers.model)))
+      lines.push_back(": " + report::match_text(match));
+    return lines;
+  });
 }
 
 std::string markdown_of(const FinishedRuns& finished) {
@@ -91,6 +119,17 @@ std::string markdown_of(const FinishedRuns& finished) {
                       kMemorySentence);
   const std::string speed = speed_sentence(finished.table);
   return speed.empty() ? text : fmt::format("{}\n{}.\n", text, speed);
+}
+
+Json json_of(const RecipeNumbers& numbers) {
+  const Recipe& recipe = numbers.recipe;
+  Json json = {{"recipe_name", recipe.name()},
+               {"recipe_hash", recipe.hash()},
+               {"phase", recipe.phase_starts().size() - 1},
+               {"phases", recipe.phase_starts()}};
+  if (numbers.model)
+    json["matches"] = report::matches_json(recipe.matches(layers_of(*numbers.model)));
+  return json;
 }
 
 /// Refuses a folder whose tables are of runs with other settings, but for what tables compare:
@@ -124,11 +163,12 @@ void require_same_settings(const std::vector<CompareRun>& runs, const std::strin
 
 }  // namespace
 
-std::optional<RecipeNumbers> numbers_of(const CompareRun& run) {
-  const std::string model = join_path(run.folder, kModelFolder);
-  if (!is_folder(model)) return {};
-  return RecipeNumbers{run.of.label, Recipe::load(run.config.recipe),
-                       io::read_model_config({model, ""})};
+RecipeNumbers numbers_of(const CompareRun& run) {
+  RecipeNumbers numbers{.of = run.of, .recipe = Recipe::load(run.config.recipe), .model = {}};
+  numbers.of.twin = TwinOf::none;
+  if (const std::string model = join_path(run.folder, kModelFolder); is_folder(model))
+    numbers.model = io::read_model_config({model, ""});
+  return numbers;
 }
 
 std::vector<CompareResult> FinishedRuns::results() const {
@@ -153,8 +193,9 @@ void write_compare_files(const FinishedRuns& finished) {
   const auto write = [&](std::string_view name, const std::string& text) {
     write_file_atomically(join_path(finished.out, name), text);
   };
-  write(kPageFile, report::html_of(report::compare_page(finished.finished, finished.table,
-                                                        finished.runs.size(), finished.out)));
+  write(kPageFile, report::html_of(report::compare_page(
+                       finished.finished, finished.table, finished.runs.size(), finished.out,
+                       phases_of(finished, "") + matches_of(finished, ""))));
   write(kCsvFile, compare_csv(finished.table));
   write(kJsonFile, json_text(json_of(finished), 2) + "\n");
   write(kMarkdownFile, markdown_of(finished));
@@ -162,12 +203,11 @@ void write_compare_files(const FinishedRuns& finished) {
 
 Json json_of(const FinishedRuns& finished) {
   Json json = compare_json(finished.table, finished.runs, finished.results());
-  for (const auto& [label, recipe, model] : finished.numbers) {
-    const auto phases = static_cast<int>(recipe.phase_starts().size());
-    Json said = report::numbers_json(recipe, phase_of(recipe, phases - 1), model);
-    said.erase("recipe");
-    for (Json& row : json["recipes"])
-      if (row["recipe"] == label) row.update(said);
+  for (size_t i = 0; i < finished.table.rows.size(); ++i) {
+    const CompareCase& of = finished.table.rows[i].of;
+    for (const RecipeNumbers& numbers : finished.numbers)
+      if (numbers.of.label == of.label && numbers.of.settings == of.settings)
+        json["recipes"][i].update(json_of(numbers));
   }
   return json;
 }
@@ -177,8 +217,8 @@ std::string text_of(const FinishedRuns& finished) {
       plan_sentence(finished) + "\n\n" + table_of_cells(loss_cells(finished.table)).text() + "\n";
   for (const std::string& sentence : compare_sentences(finished.table)) text += sentence + "\n";
   text += phases_of(finished, "") + matches_of(finished, "");
-  text += fmt::format("\n{}\n{}", table_of_cells(cost_cells(finished.table)).text(),
-                      kMemorySentence);
+  text +=
+      fmt::format("\n{}\n{}", table_of_cells(cost_cells(finished.table)).text(), kMemorySentence);
   const std::string speed = speed_sentence(finished.table);
   return speed.empty() ? text : text + speed + "\n";
 }

@@ -10,14 +10,13 @@
 
 namespace ng::cli {
 
-/// In which numbers the layers of one recipe's model are.
+/// In which numbers the layers of one recipe's model are, at one point of the grid.
 struct RecipeNumbers {
-  std::string label;
+  CompareCase of;  ///< no twin: its numbers are the same
   Recipe recipe;
-  ModelConfig model;
+  std::optional<ModelConfig> model;  ///< none where the run left no model
 };
-/// Of the recipe of a run that has written its model.
-[[nodiscard]] std::optional<RecipeNumbers> numbers_of(const CompareRun& run);
+[[nodiscard]] RecipeNumbers numbers_of(const CompareRun& run);
 
 /// All runs of a comparison, and those that are finished, both in the order of compare_runs.
 struct FinishedRuns {
@@ -25,7 +24,7 @@ struct FinishedRuns {
   std::vector<report::ComparedRun> finished;
   std::string out;
   CompareTable table = {};                  ///< of the finished
-  std::vector<RecipeNumbers> numbers = {};  ///< of each recipe of which a run has a model
+  std::vector<RecipeNumbers> numbers = {};  ///< of each recipe at each point of the grid
   [[nodiscard]] std::vector<CompareResult> results() const;
 };
 
