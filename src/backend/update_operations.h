@@ -7,6 +7,7 @@
 
 #include "backend/operand_spec.h"
 #include "backend/operation_words.h"
+#include "backend/optimizer_rule.h"
 #include "backend/tensor_operations.h"
 #include "tensor/row_blocks.h"
 #include "tensor/stored.h"
@@ -93,23 +94,6 @@ struct UpdatedWeight {
                             ///< value is made anew of its master, as no checkpoint has it
   float rtol = 1e-2f;       ///< precision_aware: of ‖update‖
   int max_iters = 32;       ///< precision_aware: most bisections
-};
-
-/// What an optimizer makes of moments and gradient. [recipes.md §6]
-enum class OptimizerRule : uint8_t {
-  adamw,
-  adam_mini,  ///< adamw whose second moment, one for each block of rows, has moved already
-  sgd,        ///< B = beta1·B + g, the first moment; w - lr·B
-  muon,       ///< the gradient is the step to go against, clipped already; no moments
-  direction,  ///< the gradient is u itself: w + lr·u; no moments
-};
-
-/// Numbers of one step. [recipes.md §6]
-struct OptimizerNumbers {
-  float lr = 0, beta1 = 0, beta2 = 0, eps = 0;
-  float weight_decay = 0;  ///< 0 for tensors of one dimension
-  float correction1 = 1;   ///< 1 - beta1^t
-  float correction2 = 1;   ///< 1 - beta2^t
 };
 
 /// What an update did, in backend memory. Δ: what the value, as it is stored, changed by; Δ*: what

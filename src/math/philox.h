@@ -4,6 +4,8 @@
 #include <array>
 #include <cstdint>
 
+#include "base/host_device.h"
+
 namespace ng {
 
 /// What a draw is for; part of the counter. [recipes.md §0]
@@ -40,12 +42,12 @@ struct RandomKey {
 using PhiloxBlock = std::array<uint32_t, 4>;
 
 /// The group of the first eight elements of a row of a tensor of `cols` columns.
-constexpr uint64_t first_group_of(int64_t row, int64_t cols) {
+NG_HD constexpr uint64_t first_group_of(int64_t row, int64_t cols) {
   return static_cast<uint64_t>(row) * static_cast<uint64_t>((cols + 7) / 8);
 }
 
 /// Philox4x32-10 [Salmon et al., SC'11].
-constexpr PhiloxBlock philox(uint64_t key, PhiloxBlock counter) {
+NG_HD constexpr PhiloxBlock philox(uint64_t key, PhiloxBlock counter) {
   uint32_t k0 = static_cast<uint32_t>(key);
   uint32_t k1 = static_cast<uint32_t>(key >> 32);
   auto [c0, c1, c2, c3] = counter;  // quicker than elements of an array where nothing is inlined
@@ -65,21 +67,21 @@ constexpr PhiloxBlock philox(uint64_t key, PhiloxBlock counter) {
 /// Counter of draw group `group` of a stream: {group, tensor, step, purpose and micro}; group bits
 /// from 32 up go into bits 20..31 of the tensor word. `extra` is 0, or 0x80 for the second call
 /// that 32-bit stochastic rounding needs.
-constexpr PhiloxBlock counter_of(const RandomKey& key, uint64_t group, uint32_t extra = 0) {
+NG_HD constexpr PhiloxBlock counter_of(const RandomKey& key, uint64_t group, uint32_t extra = 0) {
   group += key.first_group;
   return {static_cast<uint32_t>(group), key.tensor | (static_cast<uint32_t>(group >> 32) << 20),
           key.step, ((static_cast<uint32_t>(key.purpose) | extra) << 24) | key.micro};
 }
 
 /// The 128 bits of group `group`.
-constexpr PhiloxBlock draw(const RandomKey& key, uint64_t group, uint32_t extra = 0) {
+NG_HD constexpr PhiloxBlock draw(const RandomKey& key, uint64_t group, uint32_t extra = 0) {
   return philox(key.seed, counter_of(key, group, extra));
 }
 
 /// The random integer R of element (row, col) of a tensor of `cols` columns (untransposed and
 /// whole): uniform in [0, 2^bits), bits 8, 16 or 32. [recipes.md §0: "One call = 128 bits"]
-constexpr uint32_t random_bits(const RandomKey& key, uint64_t row, uint64_t col, uint64_t cols,
-                               int bits) {
+NG_HD constexpr uint32_t random_bits(const RandomKey& key, uint64_t row, uint64_t col,
+                                     uint64_t cols, int bits) {
   const uint64_t group = row * ((cols + 7) / 8) + col / 8;
   const uint32_t i = static_cast<uint32_t>(col % 8);
   const auto half = [&](const PhiloxBlock& block) {

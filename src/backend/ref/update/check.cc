@@ -2,7 +2,6 @@
 #include <limits>
 
 #include "backend/host_step.h"
-#include "backend/ref/update/optimizer.h"
 #include "backend/ref/update/store.h"
 #include "backend/ref/update/update.h"
 

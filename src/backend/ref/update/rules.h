@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "backend/ref/number.h"
-#include "backend/ref/update/optimizer.h"
 #include "backend/ref/update/store.h"
 
 namespace ng::ref {

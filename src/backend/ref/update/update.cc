@@ -4,7 +4,6 @@
 #include <cmath>
 #include <span>
 
-#include "backend/ref/update/optimizer.h"
 #include "backend/ref/update/rules.h"
 #include "format/codec.h"
 

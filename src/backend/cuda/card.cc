@@ -1,0 +1,28 @@
+#include "backend/cuda/card.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace ng::cuda {
+namespace {
+
+constexpr Card kCards[] = {
+    {.name = "sm_80", .sm = 80, .shared_per_block = 163 * 1024},
+    {.name = "sm_89", .sm = 89, .shared_per_block = 99 * 1024},
+    {.name = "sm_90", .sm = 90, .shared_per_block = 227 * 1024},
+    {.name = "sm_100", .sm = 100, .shared_per_block = 227 * 1024},
+    {.name = "sm_120", .sm = 120, .shared_per_block = 99 * 1024},
+};
+
+}  // namespace
+
+std::span<const Card> cards() { return kCards; }
+
+const Card& card_of(int sm) {
+  const auto* card = std::ranges::find(kCards, sm, &Card::sm);
+  NG_CHECK(card != std::end(kCards), sm);
+  return *card;
+}
+
+}  // namespace ng::cuda

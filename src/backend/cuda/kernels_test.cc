@@ -1,0 +1,275 @@
+// Kernels on the emulated device against the operations of `ref`, to the bit, in several orders of
+// threads.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/kernels/amax.h"
+#include "backend/cuda/kernels/cast.h"
+#include "backend/cuda/kernels/update.h"
+#include "backend/ref/update/store.h"
+#include "backend/ref/update/update.h"
+#include "format/codec.h"
+#include "math/bf16.h"
+#include "support/prepared_operand.h"
+
+namespace ng::cuda {
+namespace {
+
+using emulated::Device;
+
+constexpr uint64_t kOrders[] = {0, 1, 2, 3};
+constexpr RandomKey kKey = {
+    .seed = 77, .tensor = 5, .step = 9, .purpose = Purpose::fprop_input, .micro = 3};
+
+/// Values of many binades with all that is odd among them; NaN and infinities where `finite` says
+/// nothing else.
+std::vector<float> odd_values(int64_t count, uint64_t seed, bool finite) {
+  std::vector<float> x = ref::normals(count, seed);
+  for (size_t i = 0; i < x.size(); ++i) x[i] *= pow2(static_cast<int>(i * 7 % 40) - 20);
+  const std::vector<float> odd = {0.0f,
+                                  -0.0f,
+                                  0x1p-149f,
+                                  -0x1p-127f,
+                                  kFloatMax,
+                                  6.0f,
+                                  -0x1p127f,
+                                  448.0f,
+                                  float_of_bits(kFloatInf),
+                                  -float_of_bits(kFloatInf),
+                                  float_of_bits(0x7FC00001u)};
+  const size_t few = finite ? odd.size() - 3 : odd.size();
+  for (size_t i = 11; i < x.size(); i += 97) x[i] = odd[i / 97 % few];
+  return x;
+}
+
+ElementCast cast_of(const Operand& cast) {
+  const bool draws = cast.rounding == Rounding::stochastic;
+  return {.grid = grid_of(*cast.element),
+          .overflow = overflow_rule(cast.overflow),
+          .mode = draws ? RoundMode::sr : RoundMode::rne,
+          .sr_bits = cast.sr_bits,
+          .key = kKey};
+}
+
+// ---------------------------------------------------------------- MX
+
+/// Codes and scales of an operand by `ref`, as the kernel lays them out.
+struct Laid {
+  std::vector<uint8_t> codes, scales;
+  Laid(int64_t lines, int64_t k, bool four_bits)
+      : codes(static_cast<size_t>(lines * ((k + 31) / 32) * (four_bits ? 16 : 32)), 0xEE),
+        scales(static_cast<size_t>(lines * ((k + 31) / 32)), 0xEE) {}
+  explicit Laid(const ref::Prepared& by_ref)
+      : Laid(by_ref.packed().spec.rows, by_ref.packed().spec.k,
+             by_ref.packed().spec.cast.element->bits == 4) {
+    const std::vector<uint16_t>& all = by_ref.codes();
+    const bool four_bits = codes.size() < all.size();
+    for (size_t i = 0; i < codes.size(); ++i)
+      codes[i] = static_cast<uint8_t>(four_bits ? all[2 * i] | all[2 * i + 1] << 4 : all[i]);
+    const ElementFormat& e8m0 = element_format("float8_e8m0fnu");
+    for (size_t i = 0; i < scales.size(); ++i)
+      scales[i] = static_cast<uint8_t>(encode(e8m0, by_ref.parts().scales[i]));
+  }
+};
+
+void expect_mx(const Operand& cast, int64_t rows, int64_t cols, bool finite) {
+  SCOPED_TRACE(describe(cast) + " of " + std::to_string(rows) + " x " + std::to_string(cols));
+  const std::vector<float> x = odd_values(rows * cols, 3, finite);
+  const ConstView view = ref::view_of(x, rows, cols);
+  const PrepareContext context = ref::drawing(kKey);
+  const Laid rows_by_ref(ref::Prepared(cast, view, 32, Contract::cols, context));
+  const Laid turned_by_ref(ref::Prepared(cast, view, 32, Contract::rows, context));
+  const bool four_bits = cast.element->bits == 4;
+  const MxCast mx{.element = cast_of(cast),
+                  .range = range_of(*cast.element),
+                  .rule = cast.scale_rule,
+                  .prescale = cast.prescale,
+                  .four_bits = four_bits};
+  for (const uint64_t order : kOrders) {
+    Device device(card_of(90), order);
+    Laid straight(rows, cols, four_bits), turned(cols, rows, four_bits);
+    quantize_mx(&device, {x.data(), rows, cols}, mx,
+                {straight.codes.data(), straight.scales.data()},
+                {turned.codes.data(), turned.scales.data()});
+    EXPECT_EQ(straight.scales, rows_by_ref.scales) << "order " << order;
+    EXPECT_EQ(straight.codes, rows_by_ref.codes) << "order " << order;
+    EXPECT_EQ(turned.scales, turned_by_ref.scales) << "order " << order;
+    EXPECT_EQ(turned.codes, turned_by_ref.codes) << "order " << order;
+  }
+}
+
+TEST(CudaKernels, MxCodesAndScalesAreThoseOfRef) {
+  for (const char* name : {"mxfp4", "mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e2m3"}) {
+    expect_mx(operand_of(name), 64, 96, true);
+    expect_mx(operand_of(name), 37, 75, false);
+  }
+  expect_mx(operand_of("mxfp4"), 1, 1, true);
+}
+
+TEST(CudaKernels, MxDrawsAndRulesAreThoseOfRef) {
+  Operand cast = operand_of("mxfp4");
+  cast.rounding = Rounding::stochastic;
+  cast.prescale = 0.75f;
+  for (const int bits : {8, 16, 32}) {
+    cast.sr_bits = bits;
+    expect_mx(cast, 40, 70, true);
+  }
+  cast = operand_of("mxfp8_e4m3");
+  for (const ScaleRule rule : {ScaleRule::rceil, ScaleRule::ceil, ScaleRule::even}) {
+    cast.scale_rule = rule;
+    expect_mx(cast, 40, 70, true);
+  }
+}
+
+TEST(CudaKernels, AnOperandThatIsNotWantedIsNotWritten) {
+  const std::vector<float> x = odd_values(32 * 32, 1, true);
+  Device device(card_of(90), 1);
+  Laid straight(32, 32, true);
+  const Operand cast = operand_of("mxfp4");
+  quantize_mx(&device, {x.data(), 32, 32},
+              {.element = cast_of(cast), .range = range_of(*cast.element), .four_bits = true},
+              {straight.codes.data(), straight.scales.data()}, {});
+  EXPECT_EQ(straight.codes, Laid(ref::Prepared(cast, ref::view_of(x, 32, 32), 32)).codes);
+}
+
+// ---------------------------------------------------------------- casts, amax
+
+template <class Code>
+void expect_cast(std::string_view format, Rounding rounding, Overflow overflow) {
+  constexpr int64_t kRows = 19, kCols = 53;
+  Operand cast = operand_of(format);
+  cast.scale = ScaleKind::none;
+  cast.rounding = rounding;
+  cast.overflow = overflow;
+  const std::vector<float> x = odd_values(kRows * kCols, 8, false);
+  std::vector<Code> by_ref(x.size());
+  const View y(reinterpret_cast<std::byte*>(by_ref.data()), *cast.element, kRows, kCols, kCols);
+  ref::perform(Store{.y = {y, cast}, .x = ref::view_of(x, kRows, kCols), .key = kKey});
+  for (const uint64_t order : kOrders) {
+    std::vector<Code> codes(x.size());
+    Device device(card_of(80), order);
+    cast_elements(&device, {x.data(), kRows, kCols}, cast_of(cast), codes.data());
+    EXPECT_EQ(codes, by_ref) << format << " in order " << order;
+  }
+}
+
+TEST(CudaKernels, CastsWithAndWithoutDrawsAreThoseOfRef) {
+  for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic}) {
+    for (const Overflow overflow : {Overflow::saturate, Overflow::special}) {
+      expect_cast<uint16_t>("bf16", rounding, overflow);
+      expect_cast<uint8_t>("fp8_e4m3", rounding, overflow);
+      expect_cast<uint8_t>("fp8_e5m2", rounding, overflow);
+    }
+  }
+}
+
+TEST(CudaKernels, AmaxIsThatOfRef) {
+  for (const int64_t count : {0, 1, 255, 5000, 20000}) {
+    for (const bool finite : {true, false}) {
+      const std::vector<float> x = odd_values(count, 4, finite);
+      float by_ref = -1;
+      ref::perform(FindAmax{.amax = &by_ref, .x = ref::view_of(x, 1, count)});
+      for (const uint64_t order : kOrders) {
+        float amax = -1;
+        Device device(card_of(90), order);
+        find_amax(&device, x.data(), count, &amax);
+        EXPECT_EQ(float_bits(amax), float_bits(by_ref)) << count << " values, order " << order;
+      }
+    }
+  }
+}
+
+// ---------------------------------------------------------------- updates
+
+constexpr int64_t kUpdateRows = 21, kUpdateCols = 45;
+
+struct Parameter {
+  std::vector<float> weight, moment1, moment2;
+  std::vector<uint16_t> value;
+};
+
+/// Two steps by `ref` and by the kernel; `by_master`: BF16 made of an FP32 master, else the weight.
+void expect_update(OptimizerRule rule, bool by_master, bool has_value, Rounding rounding) {
+  constexpr size_t kSize = kUpdateRows * kUpdateCols;
+  Operand bf16 = operand_of("bf16");
+  bf16.rounding = rounding;
+  const Operand fp32 = operand_of("fp32");
+  Parameter start{.weight = ref::normals(kSize, 1),
+                  .moment1 = ref::normals(kSize, 2),
+                  .moment2 = ref::normals(kSize, 3),
+                  .value = std::vector<uint16_t>(kSize)};
+  for (size_t i = 0; i < kSize; ++i) {
+    start.moment2[i] *= start.moment2[i];
+    start.value[i] = to_bf16(start.weight[i]).bits;
+  }
+  start.moment2[7] = 0;
+  const std::vector<float> grad = ref::normals(kSize, 4);
+  const OptimizerNumbers numbers{.lr = 3e-3f,
+                                 .beta1 = 0.9f,
+                                 .beta2 = 0.95f,
+                                 .eps = 1e-8f,
+                                 .weight_decay = 0.1f,
+                                 .correction1 = 0.271f,
+                                 .correction2 = 0.142625f};
+  const StepControl control{.grad_scale = 0.37f};
+  Parameter by_ref = start;
+  const auto view = [](auto& values, const Operand& cast) {
+    return View(reinterpret_cast<std::byte*>(values.data()), *cast.element, kUpdateRows,
+                kUpdateCols, kUpdateCols);
+  };
+  Update op{.optimizer = rule,
+            .weight = {},
+            .grad = ref::view_of(grad, kUpdateRows, kUpdateCols),
+            .numbers = numbers,
+            .key = kKey,
+            .control = &control};
+  const bool moves = rule != OptimizerRule::muon && rule != OptimizerRule::direction;
+  if (moves) op.moment1 = {view(by_ref.moment1, fp32), fp32};
+  if (rule == OptimizerRule::adamw) op.moment2 = {view(by_ref.moment2, fp32), fp32};
+  if (by_master && has_value) op.weight.master = {view(by_ref.weight, fp32), fp32};
+  op.weight.value =
+      has_value ? Stored{view(by_ref.value, bf16), bf16} : Stored{view(by_ref.weight, fp32), fp32};
+  op.weight.rule = rounding == Rounding::stochastic ? UpdateRule::stochastic : UpdateRule::nearest;
+  for (int step = 0; step < 2; ++step) ref::perform(op);
+
+  ElementCast value_cast = cast_of(bf16);
+  value_cast.key.purpose = Purpose::weight_update;
+  value_cast.key.micro = 0;
+  for (const uint64_t order : kOrders) {
+    Parameter p = start;
+    Device device(card_of(90), order);
+    const UpdatedTensors tensors{
+        .weight = by_master ? p.weight.data() : nullptr,
+        .value = has_value ? p.value.data() : nullptr,
+        .moment1 = moves ? p.moment1.data() : nullptr,
+        .moment2 = rule == OptimizerRule::adamw ? p.moment2.data() : nullptr,
+        .grad = grad.data(),
+        .rows = kUpdateRows,
+        .cols = kUpdateCols};
+    for (int step = 0; step < 2; ++step)
+      update(&device, tensors, {.rule = rule, .numbers = numbers, .grad_scale = op.grad_scale()},
+             value_cast);
+    EXPECT_EQ(p.weight, by_ref.weight) << "order " << order;
+    EXPECT_EQ(p.value, by_ref.value) << "order " << order;
+    EXPECT_EQ(p.moment1, by_ref.moment1) << "order " << order;
+    EXPECT_EQ(p.moment2, by_ref.moment2) << "order " << order;
+    EXPECT_FALSE(p.weight == start.weight && p.value == start.value) << "nothing moved";
+  }
+}
+
+TEST(CudaKernels, UpdatesAreThoseOfRef) {
+  for (const OptimizerRule rule :
+       {OptimizerRule::adamw, OptimizerRule::sgd, OptimizerRule::muon, OptimizerRule::direction}) {
+    SCOPED_TRACE(static_cast<int>(rule));
+    expect_update(rule, true, false, Rounding::nearest);  // FP32 weights
+    expect_update(rule, true, true, Rounding::nearest);   // BF16 of an FP32 master
+    expect_update(rule, false, true, Rounding::nearest);  // BF16 alone
+    expect_update(rule, false, true, Rounding::stochastic);
+  }
+}
+
+}  // namespace
+}  // namespace ng::cuda

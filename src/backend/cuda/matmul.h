@@ -1,0 +1,48 @@
+// A matrix product as cuBLASLt takes it, and what it refuses: matrices lie by columns,
+// D (m, n) = op(A) (m, k) · op(B) (k, n), with one leading dimension each.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "backend/cuda/card.h"
+
+namespace ng::cuda {
+
+enum class MatmulType : uint8_t { fp32, bf16, e4m3, e5m2, e2m1, int8, int32 };
+
+/// CUBLASLT_MATMUL_MATRIX_SCALE_...
+enum class MatmulScale : uint8_t {
+  none,
+  tensor,       ///< SCALAR_32F
+  outer,        ///< OUTER_VEC_32F: one for each row of op(A) or column of op(B)
+  vec16_ue4m3,  ///< of NVFP4
+  vec32_ue8m0,  ///< of MXFP8
+  vec128,       ///< VEC128_32F
+  block128,     ///< BLK128x128_32F
+};
+
+/// A or B, in the card's memory.
+struct MatmulOperand {
+  MatmulType type = MatmulType::bf16;
+  bool transposed = false;
+  int64_t leading = 0;  ///< elements from one column to the next
+  const void* data = nullptr;
+  MatmulScale scale = MatmulScale::none;
+  const void* scales = nullptr;
+};
+
+struct Matmul {
+  int64_t m = 0, n = 0, k = 0;
+  MatmulOperand a, b;
+  MatmulType d_type = MatmulType::fp32;
+  int64_t d_leading = 0;
+  void* d = nullptr;
+  bool add = false;  ///< D += instead of D =
+};
+
+/// Why the library of a card refuses a product, by its documentation and gpu.md §3; empty: it does
+/// not. [cuBLAS 13.0, "cublasLtMatmul()", "Narrow precision data types usage"]
+[[nodiscard]] std::string matmul_refusal(const Card& card, const Matmul& product);
+
+}  // namespace ng::cuda

@@ -1,0 +1,46 @@
+// The words that kernels are written in. One source is compiled by nvcc for cards and by g++ or
+// clang for the emulated device (emulated/device.h); what is not among these words does not compile
+// there: __shared__ itself, atomics of floating-point numbers, shuffles within parts of a warp.
+//
+//   __global__ __device__ __launch_bounds__ threadIdx blockIdx blockDim gridDim
+//   NG_SHARED(float, tile, 1024);       shared memory of a block
+//   NG_SHARED_DYNAMIC(float, rows);     that of LaunchShape::shared
+//   __syncthreads __syncwarp __shfl_sync __shfl_xor_sync __shfl_up_sync __shfl_down_sync
+//   __ballot_sync __any_sync __all_sync
+//   atomicAdd atomicMin atomicMax atomicAnd atomicOr atomicExch atomicCAS, of integers
+//   launch<kernel>(stream, {.grid = ..., .block = ..., .shared = ...}, arguments...)
+//
+// A file with kernels includes no header that needs libfmt, which nvcc does not read, and is
+// compiled without contraction: a·b + c is two roundings.
+#pragma once
+
+#include "backend/cuda/card.h"
+
+#if defined(__CUDACC__)
+
+#include <cuda_runtime.h>
+
+#define NG_SHARED(T, name, count) __shared__ T name[count]
+#define NG_SHARED_DYNAMIC(T, name)                              \
+  extern __shared__ __align__(16) unsigned char name##_bytes[]; \
+  T* const name = reinterpret_cast<T*>(name##_bytes)
+
+namespace ng::cuda {
+
+using Stream = cudaStream_t;
+
+/// Of void(args...). What a launch could not do is in cudaGetLastError().
+template <auto kKernel, class... Args>
+void launch(Stream stream, const LaunchShape& shape, Args... args) {
+  if (shape.shared > kDeclaredShared)
+    cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                         static_cast<int>(shape.shared));
+  kKernel<<<dim3(shape.grid.x, shape.grid.y, shape.grid.z),
+            dim3(shape.block.x, shape.block.y, shape.block.z), shape.shared, stream>>>(args...);
+}
+
+}  // namespace ng::cuda
+
+#else
+#include "backend/cuda/emulated/words.h"
+#endif
