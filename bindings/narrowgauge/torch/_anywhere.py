@@ -2,84 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
 from typing import Any, Optional
 
 import torch
 from torch import Tensor
 
-from .. import _core
-from .._formats import element as element_named
-from ._operations import (
-    Delayed,
-    Draws,
-    Element,
-    GemmForm,
-    LinearForm,
-    OperandForm,
-    linear_backward,
-    linear_forward,
-)
-from ._operations.linear import ROLES
+from ._form import delayed_of
+from ._operations import Draws, LinearForm, linear_backward, linear_forward
 from ._operators import in_backward
 from ._state import PASSES, LayerState
-
-
-def form_of(core: _core.Layer) -> LinearForm:
-    """The numbers of a layer's products."""
-    gemms = {name: _gemm(gemm) for name, gemm in core.form().items()}
-    return LinearForm(**gemms, histories=tuple(core.histories))
-
-
-def _gemm(gemm: dict[str, Any]) -> GemmForm:
-    return GemmForm(
-        _operand(gemm["left"]), _operand(gemm["right"]), gemm["hadamard"], gemm["hadamard_signs"],
-        gemm["output"],
-    )  # fmt: skip
-
-
-def _operand(operand: dict[str, Any]) -> OperandForm:
-    row = element_named(operand["element"])
-    element = Element(
-        row.short_name, row.kind, row.bits, row.exponent_bits, row.mantissa_bits, row.bias,
-        row.specials,
-    )  # fmt: skip
-    return OperandForm.of(tomllib.loads(operand["keys"]), element)
-
-
-def delayed_of(form: LinearForm, scales: Optional[Tensor]) -> Optional[dict[str, Delayed]]:
-    """Views of a layer's buffer of delayed scales, by the name of the operand."""
-    if scales is None:
-        return None
-    found, at = {}, 0
-    for (name, cast), places in zip(_casts(form), form.histories):
-        if cast.scaling == "delayed":
-            end = at + 1 + cast.amax_history
-            found[name] = Delayed(scales[at : at + 1], scales[at + 1 : end])
-        at += 1 + places if places else 0
-    return found
-
-
-def _casts(form: LinearForm) -> list[tuple[str, OperandForm]]:
-    return [
-        (name, getattr(getattr(form, role.gemm), role.side)) for name, role in ROLES.items()
-    ]
-
-
-def begin_scales(before: LinearForm, form: LinearForm, scales: Tensor) -> None:
-    """In a new phase those that are others than before begin anew."""
-    casts = dict(_casts(before))
-    for name, delayed in (delayed_of(form, scales) or {}).items():
-        if casts[name] != dict(_casts(form))[name]:
-            delayed.encode_scale.fill_(1.0)
-            delayed.history.zero_()
-
-
-def roll_scales(form: LinearForm, scales: Tensor) -> None:
-    """At the end of a step."""
-    casts = dict(_casts(form))
-    for name, delayed in (delayed_of(form, scales) or {}).items():
-        delayed.roll(casts[name])
 
 
 class _Linear(torch.autograd.Function):

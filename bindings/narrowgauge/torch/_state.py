@@ -13,6 +13,7 @@ from torch import Tensor
 from .. import _core
 from .._errors import Error
 from ._engine import Engine
+from ._form import begin_scales, form_of, roll_scales
 from ._ids import Ids
 from ._sight import fingerprint, sample, version
 
@@ -91,8 +92,6 @@ class LayerState:
         """Before the first pass: compilers do not follow into the core."""
         if self.engine.kind == "kernels":
             return None
-        from ._anywhere import form_of  # which needs this module
-
         return form_of(self.core())
 
     def next_use(self, repeats: bool) -> int:
@@ -134,8 +133,6 @@ class LayerState:
         self._weight = self._noise = None
         before, self.form = self.form, self._make_form()
         if scales is not None and not on_kernels:
-            from ._anywhere import begin_scales
-
             begin_scales(before, self.form, scales)
 
     def roll_scales(self, scales: Tensor | None) -> None:
@@ -147,8 +144,6 @@ class LayerState:
             self.place_scales(core, scales)
             core.roll_scales()
         else:
-            from ._anywhere import roll_scales
-
             roll_scales(self.form, scales)
 
     @property
