@@ -109,12 +109,12 @@ bool is_by_definition(const Operand& cast) {
 void encode_by_definition(Rows<const float> panel, const Draws& draws,
                           std::span<const ValueRange> ranges, NarrowMatrix& out, Threads threads) {
   const bool affine = is_affine(out.cast);
-  const Encoder encoder{.cast = out.cast,
-                        .codec = ElementCodec(affine ? kWideInteger : *out.cast.element,
-                                              out.cast.subnormals),
-                        .panel = panel,
-                        .draws = draws,
-                        .overflow = overflow_rule(out.cast.overflow)};
+  const Encoder encoder{
+      .cast = out.cast,
+      .codec = ElementCodec(affine ? kWideInteger : *out.cast.element, out.cast.subnormals),
+      .panel = panel,
+      .draws = draws,
+      .overflow = overflow_rule(out.cast.overflow)};
   const ScaleGrid& grid = out.grid;
   out.codes.resize(static_cast<size_t>(out.rows * out.cols));
   out.scales.assign(static_cast<size_t>(grid.size()), 1.0f);

@@ -44,8 +44,7 @@ TEST(SubnormalsKey, BelongsToOperandsOfGemmsThatHaveThem) {
         << format;
   for (const char* key : {"weights.storage", "optimizer.moment1", "gradient.communicate"})
     EXPECT_EQ(error_of(key, "{format = 'fp8_e4m3', scale = 'pow2', subnormals = 'flush'}"),
-              std::string("a.toml: ") + key +
-                  ".subnormals: a stored tensor keeps them: \"keep\"");
+              std::string("a.toml: ") + key + ".subnormals: a stored tensor keeps them: \"keep\"");
 }
 
 }  // namespace

@@ -211,8 +211,8 @@ TEST_F(Tokens, AShardTrainsToTheBitsOfItsText) {
   const Json of_text = evaluated({"eval", "text/model", "--data", "tiny.txt", "--json"});
   EXPECT_EQ(of_text, evaluated({"eval", "shard/model", "--data", "t.bin", "--json"}));
   (void)run_well({"tokenize", "t.bin", "t.u16", "--as", "uint16"});
-  EXPECT_EQ(of_text, evaluated({"eval", "text/model", "--data", "t.u16", "--from", "uint16",
-                                "--json"}));
+  EXPECT_EQ(of_text,
+            evaluated({"eval", "text/model", "--data", "t.u16", "--from", "uint16", "--json"}));
   expect_refused({"trace", "tiny.txt", "t.bin", "out"}, 1,
                  {"tiny.txt: is no folder and no GGUF file"});
   const Json whole =

@@ -138,8 +138,7 @@ std::string text_of(const Json& measured) {
         "times: faster than in FP32, quantization included. All linear layers: {:.3f} s for {} "
         "tokens,\nFP32 {:.3f} s: {:.2f} times. Attention, norms, loss and update come on top:\n  "
         "{}\n",
-        seconds, count_text(tokens), fp32, fp32 / seconds,
-        phase["whole_step"].get<std::string>());
+        seconds, count_text(tokens), fp32, fp32 / seconds, phase["whole_step"].get<std::string>());
   }
   return text;
 }

@@ -1,4 +1,5 @@
-// Subnormal elements to zero, in a pass of its own: the encoders of what keeps them stay as they are.
+// Subnormal elements to zero, in a pass of its own: the encoders of what keeps them stay as they
+// are.
 #pragma once
 
 #include "backend/cpu/quantize/kernels.h"
