@@ -11,21 +11,18 @@
 #include "base/checksum.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "support/scratch_folder.h"
 #include "tokenizer/byte_tokenizer.h"
 
 namespace ng {
 namespace {
 
-class CorpusTest : public testing::Test {
+class CorpusTest : public ScratchFolder {
  protected:
   void SetUp() override {
-    folder_ = join_path(testing::TempDir(),
-                        std::string("corpus_test_") +
-                            testing::UnitTest::GetInstance()->current_test_info()->name());
-    remove_all(folder_);
+    ScratchFolder::SetUp();
     make_folders(folder_);
   }
-  void TearDown() override { remove_all(folder_); }
 
   std::string file(std::string_view name, std::string_view content) const {
     std::string path = join_path(folder_, name);
@@ -36,8 +33,6 @@ class CorpusTest : public testing::Test {
     return open_corpus({.place = "run.toml", .train = std::move(train), .validation_share = share},
                        ByteTokenizer());
   }
-
-  std::string folder_;
 };
 
 /// A batch and its memory.

@@ -108,5 +108,23 @@ TEST_F(SessionStretches, TheCheckpointTellsWhereNoStretchDoes) {
   EXPECT_NE(run_toml().find("# after step 3: train.lr: 0.01 -> 0.02\n"), std::string::npos);
 }
 
+TEST_F(SessionStretches, WithMoreStepsMayGoBackInPhaseAndSaysSo) {
+  const std::string recipe = recipe_file(
+      "inherit = 'bf16'\n[[phase]]\nstart = 0.5\nlinear.fprop = {input = 'fp32', "
+      "weight = 'fp32'}\n");
+  const auto resumed_with = [&](const char* steps) {
+    remove_all(in("out"));
+    interrupt(config({recipe, "train.steps=10"}), 6);
+    Listener listener;
+    listener.stop_after = 7;
+    train(config({recipe, steps}), listener, true);
+    return listener.heard(
+        "resuming at step 6 in phase 0 (the first of 2: up to 50 % of training), "
+        "until here phase 1: train.steps was 10");
+  };
+  EXPECT_TRUE(resumed_with("train.steps=40"));
+  EXPECT_FALSE(resumed_with("train.steps=10"));
+}
+
 }  // namespace
 }  // namespace ng
