@@ -50,15 +50,6 @@ struct Batch {
   std::vector<float> mask;
 };
 
-std::string error_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
 /// All byte values, so that a token tells its place modulo 251.
 std::string counting_text(size_t bytes) {
   std::string text(bytes, '\0');
