@@ -1,4 +1,6 @@
 // Values of an operand's keys as the words of a command line, and those as TOML.
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cstdlib>
 
