@@ -7,7 +7,6 @@
 
 #include "format/table.h"
 #include "math/round.h"
-#include "narrowgauge/types.h"
 
 namespace ng {
 

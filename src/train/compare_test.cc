@@ -104,7 +104,8 @@ TEST_F(Compare, PlansATwinOfTheFirstRecipeThatDraws) {
 
 TEST_F(Compare, ATwinIsOfTheRecipeWithItsKeys) {
   const auto twin_of = [&](const std::string& recipe, const std::string& rounding) {
-    const RunConfig with = config({"recipe.linear.dgrad.grad.rounding=" + rounding});
+    const RunConfig with =
+        config({"recipe=" + recipe, "recipe.linear.dgrad.grad.rounding=" + rounding});
     return compare_runs({{.settings = {}, .config = with}},
                         {.recipes = {recipe}, .seeds = 1, .out = "out"})
         .back();

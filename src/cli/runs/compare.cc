@@ -198,9 +198,12 @@ Ending run_all(Comparison& comparison, const TimeLimit& limit, CompareScreen& sc
   return Ending::complete;
 }
 
+/// Keys of recipes stand over the first recipe, not over that of the run file, which may be none of
+/// those compared.
 std::vector<GridPoint> points_of(const CompareArgs& args) {
   return grid_points(args.grid, [&](const std::vector<std::string>& settings) {
     RunFlags flags = args.run;
+    flags.recipe = args.recipes.front();
     flags.settings.insert(flags.settings.end(), settings.begin(), settings.end());
     return flags.load();
   });

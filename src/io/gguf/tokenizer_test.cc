@@ -162,8 +162,9 @@ TEST(GgufTokenizer, RefusesByName) {
   EXPECT_EQ(
       refused(tokenizer, Json::object(), 4),
       "m/tokenizer.json: added_tokens.id: 4 of \"<end>\": ids below 4, the model's vocabulary");
-  EXPECT_EQ(refused(tokenizer, {{"eos_token", "<no>"}}),
-            "m/tokenizer_config.json: eos_token: \"<no>\": a token of tokenizer.json");
+  EXPECT_EQ(
+      refused(tokenizer, {{"eos_token", "<no>"}}),
+      "m/tokenizer_config.json: eos_token: \"<no>\": a token of the tokenizer.json beside it");
   tokenizer["normalizer"] = {{"type", "Lowercase"}};
   EXPECT_EQ(refused(tokenizer),
             "m/tokenizer.json: normalizer: Lowercase has no form in GGUF: none");
