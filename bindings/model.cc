@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/output_file.h"
 #include "bind.h"
+#include "data/text_files.h"
 #include "infer/evaluate.h"
 #include "infer/generator.h"
 #include "infer/logits.h"
@@ -79,8 +80,9 @@ class PythonModel {
     return made;
   }
 
-  [[nodiscard]] Evaluation evaluate(const std::string& data, const TextRules& rules, Prefix prefix,
-                                    Documents documents, int64_t batch) {
+  /// The loss, and the files that it is of.
+  [[nodiscard]] Json evaluate(const std::string& data, const TextRules& rules, Prefix prefix,
+                              Documents documents, int64_t batch) {
     const std::unique_ptr<Tokenizer> tokenizer = open_model_tokenizer(name_);
     const Corpus corpus = as_call([&] {
       return corpus_to_evaluate(data, *tokenizer, rules, prefix, documents,
@@ -89,8 +91,12 @@ class PythonModel {
     io::require_vocabulary(folder_, config(), tokenizer->vocab());
     require_batch(config(), {.sequences = batch, .length = config().context}, "batch", "");
     const std::scoped_lock turn(mutex_);
-    return ng::evaluate(*open_.run, *open_.model, corpus, batch, config().context,
-                        [](int64_t, int64_t) { look_for_signals(); });
+    Json json =
+        evaluation_json(ng::evaluate(*open_.run, *open_.model, corpus, batch, config().context,
+                                     [](int64_t, int64_t) { look_for_signals(); }),
+                        config().context);
+    json["data"] = list_of(corpus.origin().validation);
+    return json;
   }
 
   void save(const std::string& folder, const std::string& dtype) {
@@ -170,13 +176,12 @@ TextRules text_rules(const std::string& text_key, const std::string& chat,
 
 nb::dict evaluate(PythonModel& model, const std::string& data, const TextRules& rules,
                   bool prefix_end, bool document_mask, int64_t batch) {
-  Evaluation result;
+  Json json;
   {
     const Unlocked unlocked;
-    result = model.evaluate(data, rules, prefix_end ? Prefix::as_lm_eval : Prefix::none,
-                            document_mask ? Documents::apart : Documents::joined, batch);
+    json = model.evaluate(data, rules, prefix_end ? Prefix::as_lm_eval : Prefix::none,
+                          document_mask ? Documents::apart : Documents::joined, batch);
   }
-  Json json = evaluation_json(result, model.config().context);
   json.update(report::numbers_json(model.open().recipe, model.open().phase, model.config()));
   return dict_of(json);
 }
