@@ -222,7 +222,9 @@ def test_auto_scales_of_gradients_are_in_checkpoints(trained, monkeypatch, count
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
     dist = torch.distributed
     recipe = "counts.toml" if counts else "fp8-lm"
-    Path("counts.toml").write_text('inherit = "fp8-lm"\ngradient.auto_scale_growth_after = 3\n')
+    Path("counts.toml").write_text(  # every step is good
+        'inherit = "fp8-lm"\n[gradient]\nauto_scale_delta = 0.5\nauto_scale_growth_after = 3\n'
+    )
     run = trained(recipe, 2)
     saved = run / "checkpoints" / "step-00000002"
     before = {of.name: of.read_bytes() for of in saved.iterdir()}

@@ -95,6 +95,10 @@ class _Row(NamedTuple):
     name: str
     size: int  #: bytes
 
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.owner, self.name
+
 
 class _State:
     """What persists of a model and its optimizer, beside the trainer's place for it."""
@@ -122,7 +126,7 @@ class _State:
         self._scales: list[_Row] = []
         self._held: dict[Held, list[_Row]] = {}
         self._sort({held.place.name: held for held in optimizer.held()})
-        if hook is not None and set(hook.rows()) != {row.name for row in self._wire}:
+        if hook is not None and set(hook.rows()) != {row.key for row in self._wire}:
             raise Error(f"has no auto scales of {engine.recipe.name}'s weights in blocks",
                         "gradient_hook(ddp, recipe) of the converted model in its recipe",
                         key="hook")
@@ -143,8 +147,8 @@ class _State:
     def put(self) -> None:
         """What the model and the optimizer hold becomes the core's."""
         for row in self._wire:
-            if row.name in self.optimizer.wire:
-                self.core.put(row.place, self.optimizer.wire[row.name])
+            if row.key in self.optimizer.wire:
+                self.core.put(row.place, self.optimizer.wire[row.key])
         for row in self._scales:
             self.core.put(row.place, _bytes(self._scale(row)))
         for held, rows in self._held.items():
@@ -155,7 +159,7 @@ class _State:
     def take(self) -> None:
         """What the core holds becomes the model's and the optimizer's."""
         for row in self._wire:
-            self.optimizer.wire[row.name] = self._given(row)
+            self.optimizer.wire[row.key] = self._given(row)
         for row in self._scales:
             self._scale(row).copy_(self._given(row).view(torch.float32))
         for held, rows in self._held.items():

@@ -15,8 +15,8 @@ from .._errors import Error
 from ._layers import Linear
 from ._recipe import AnyRecipe, core_recipe
 
-#: The trainer's rows of a weight's auto scale.
-_SCALE, _GOOD_STEPS = "gradient_scale.", "gradient_good_steps."
+#: What checkpoints call the parts of a weight's auto scale.
+_SCALE, _GOOD_STEPS = "gradient_scale.float32", "gradient_good_steps.float32"
 
 
 class GradientHook:
@@ -94,24 +94,24 @@ class GradientHook:
         self._reducer.set_scales(state["scales"])
         self._step = state["step"]
 
-    def rows(self) -> dict[str, Tensor]:
-        """What checkpoints have of the auto scales, by the trainer's names of these rows."""
+    def rows(self) -> dict[tuple[str, str], Tensor]:
+        """What checkpoints have of the auto scales, by what the trainer calls a weight and that."""
         rows = {}
         scales = self._reducer.scales
         for name, tensor in self._names.items():
             if tensor in scales:
                 mu, k, good = scales[tensor]
-                rows[_SCALE + name] = torch.tensor((mu, k))
+                rows[name, _SCALE] = torch.tensor((mu, k))
                 if self._reducer.counts_good_steps:
-                    rows[_GOOD_STEPS + name] = torch.tensor((good,))
+                    rows[name, _GOOD_STEPS] = torch.tensor((good,))
         return rows
 
-    def go_on(self, step: int, rows: dict[str, Tensor]) -> None:
+    def go_on(self, step: int, rows: dict[tuple[str, str], Tensor]) -> None:
         """From what `rows` gave."""
         scales = {}
         for name, tensor in self._names.items():
-            if (scale := rows.get(_SCALE + name)) is not None:
-                good = rows.get(_GOOD_STEPS + name)
+            if (scale := rows.get((name, _SCALE))) is not None:
+                good = rows.get((name, _GOOD_STEPS))
                 scales[tensor] = (float(scale[1]), 0.0 if good is None else float(good[0]))
         self.load_state_dict({"step": step, "scales": scales})
 

@@ -92,7 +92,7 @@ class Optimizer(torch.optim.Optimizer):
         self._runs = _core.UpdateRuns(seed, torch.get_num_threads())
         self._held: dict[Tensor, Held] = {}
         #: auto scales of gradients between ranks, by the rows that a checkpoint has of them
-        self.wire: dict[str, Tensor] = {}
+        self.wire: dict[tuple[str, str], Tensor] = {}
         super().__init__(given, numbers)
         self.param_groups[0].setdefault(STEP_KEY, 0)
         self._engine = None
