@@ -119,8 +119,8 @@ class Model:
         no_bos: bool = False,
         document_mask: bool = False,
     ) -> dict[str, Any]:
-        """Loss, perplexity, bits per byte over a text and which files it is of, as `narrowgauge eval
-        --json` says them.
+        """Loss, perplexity, bits per byte over a text and which files it is of: what `narrowgauge
+        eval --json` says.
 
         data: a text, token file or .jsonl; text_key, template, tokens, special_tokens and
         ignored_keys as [data] of a run file has them. prefix_end: the begin token, or where there
