@@ -89,7 +89,7 @@ void ModelWeights::require_held(const ParameterSpec& spec, const std::string& sh
                .key = shown,
                .problem = fmt::format("fprop's weight is {}, which {} does not hold",
                                       describe(trained_operand(spec, shown)), type),
-               .remedy = remedy});
+               .remedy = trained_->phase.count > 1 ? remedy + ", or another --phase" : remedy});
 }
 
 bool ModelWeights::has_trained_codes(const ParameterSpec& spec, const std::string& shown) const {

@@ -20,7 +20,7 @@ namespace ng {
 /// A recipe whose fprop weights are exported: the codes that its GEMMs read.
 struct TrainedNumbers {
   Recipe recipe;
-  std::string shown;         ///< for errors: "recipe nvfp4"
+  std::string shown;         ///< for errors: "recipe nvfp4", with its phase where it has several
   MeasuredPhase phase = {};  ///< of the recipe
 };
 

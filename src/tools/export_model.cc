@@ -39,7 +39,7 @@ TrainedNumbers trained_numbers(const ExportRequest& request) {
                  .remedy = "--recipe R"});
   const MeasuredPhase phase = measured_phase(
       *recipe, {.word = request.phase, .steps = [&] { return steps_of_model(request.model); }});
-  return {.recipe = *recipe, .shown = "recipe " + recipe->name(), .phase = phase};
+  return {.recipe = *recipe, .shown = "recipe " + text_of(*recipe, phase), .phase = phase};
 }
 
 }  // namespace
