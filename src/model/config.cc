@@ -15,65 +15,54 @@ struct Preset {
   ModelConfig config;
 };
 
+/// The same kind of model in other sizes, every head with keys of its own.
+ModelConfig sized(ModelConfig config, int64_t layers, int64_t heads, int64_t width, int64_t ffn) {
+  config.layers = layers;
+  config.heads = config.kv_heads = heads;
+  config.width = width;
+  config.ffn = ffn;
+  return config;
+}
+
 // Sizes: GPT-2 from its paper; Llama shapes as in the GaussWS experiments [recipes.md §1.1] and
 // char-gpt as nanoGPT's character model. Of its 3B the paper says the size alone: this one has a
 // feed-forward of roundup(8d/3, 256), as its others have, and by it takes what their Table 1 says
 // of ŵ. Llama 2's 70B is from Meta's own configuration.
 const std::vector<Preset>& presets() {
   static const std::vector<Preset> kPresets = [] {
-    ModelConfig gpt2{.architecture = Architecture::gpt2,
-                     .vocab = 50257,
-                     .layers = 12,
-                     .heads = 12,
-                     .kv_heads = 12,
-                     .head_dim = 64,
-                     .width = 768,
-                     .ffn = 3072,
-                     .context = 1024,
-                     .tie_embeddings = true,
-                     .attention_bias = true,
-                     .mlp_bias = true,
-                     .norm_bias = true};
-    ModelConfig char_gpt = gpt2;
+    const ModelConfig gpt2{.architecture = Architecture::gpt2,
+                           .vocab = 50257,
+                           .layers = 12,
+                           .heads = 12,
+                           .kv_heads = 12,
+                           .head_dim = 64,
+                           .width = 768,
+                           .ffn = 3072,
+                           .context = 1024,
+                           .tie_embeddings = true,
+                           .attention_bias = true,
+                           .mlp_bias = true,
+                           .norm_bias = true};
+    ModelConfig char_gpt = sized(gpt2, 6, 6, 384, 1536);
     char_gpt.vocab = 65;
-    char_gpt.layers = 6;
-    char_gpt.heads = char_gpt.kv_heads = 6;
-    char_gpt.width = 384;
-    char_gpt.ffn = 1536;
     char_gpt.context = 256;
     char_gpt.attention_bias = char_gpt.mlp_bias = char_gpt.norm_bias = false;
-    ModelConfig gpt2_medium = gpt2;
-    gpt2_medium.layers = 24;
-    gpt2_medium.heads = gpt2_medium.kv_heads = 16;
-    gpt2_medium.width = 1024;
-    gpt2_medium.ffn = 4096;
-    ModelConfig llama134{.architecture = Architecture::llama,
-                         .vocab = 32000,
-                         .layers = 12,
-                         .heads = 12,
-                         .kv_heads = 12,
-                         .head_dim = 64,
-                         .width = 768,
-                         .ffn = 2048,
-                         .context = 2048,
-                         .tie_embeddings = false};
-    ModelConfig llama1b = llama134;
-    llama1b.layers = 18;
-    llama1b.heads = llama1b.kv_heads = 16;
+    const ModelConfig gpt2_medium = sized(gpt2, 24, 16, 1024, 4096);
+    const ModelConfig llama134{.architecture = Architecture::llama,
+                               .vocab = 32000,
+                               .layers = 12,
+                               .heads = 12,
+                               .kv_heads = 12,
+                               .head_dim = 64,
+                               .width = 768,
+                               .ffn = 2048,
+                               .context = 2048,
+                               .tie_embeddings = false};
+    ModelConfig llama1b = sized(llama134, 18, 16, 2048, 5632);
     llama1b.head_dim = 128;
-    llama1b.width = 2048;
-    llama1b.ffn = 5632;
-    ModelConfig llama3b = llama1b;
-    llama3b.layers = 28;
-    llama3b.heads = llama3b.kv_heads = 24;
-    llama3b.width = 3072;
-    llama3b.ffn = 8192;
-    ModelConfig llama70b = llama1b;
-    llama70b.layers = 80;
-    llama70b.heads = 64;
+    const ModelConfig llama3b = sized(llama1b, 28, 24, 3072, 8192);
+    ModelConfig llama70b = sized(llama1b, 80, 64, 8192, 28672);
     llama70b.kv_heads = 8;
-    llama70b.width = 8192;
-    llama70b.ffn = 28672;
     return std::vector<Preset>{{"gpt2-124m", gpt2},    {"gpt2-345m", gpt2_medium},
                                {"char-gpt", char_gpt}, {"llama-134m", llama134},
                                {"llama-1b", llama1b},  {"llama-3b", llama3b},
