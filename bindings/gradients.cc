@@ -166,8 +166,8 @@ class GradientReducer {
                    .remedy = "the state of a hook of the same recipe and model"});
     for (const auto& [tensor, of] : scales) {
       const auto [k, good_steps] = of;
-      const double mu = std::exp2(double{k} / static_cast<double>(gradient_.growth_interval));
-      moving_[tensor] = {.scale = {.mu = static_cast<float>(mu), .k = k}, .good_steps = good_steps};
+      moving_[tensor] = {.scale = auto_scale_of(k, gradient_.growth_interval),
+                         .good_steps = good_steps};
     }
   }
 

@@ -49,6 +49,12 @@ inline void poison(const View& y) {
               static_cast<size_t>(element.bits) / 8);
 }
 
+/// mu = 2^(k / window).
+[[nodiscard]] inline AutoScale auto_scale_of(double k, int64_t window) {
+  return {.mu = static_cast<float>(std::exp2(k / static_cast<double>(window))),
+          .k = static_cast<float>(k)};
+}
+
 /// Whether this good step raises k.
 [[nodiscard]] inline bool grows_after_good_step(const MoveAutoScale& op) {
   if (op.good_steps == nullptr) return true;
@@ -68,8 +74,8 @@ inline void move_auto_scale(const MoveAutoScale& op, int64_t saturated, int64_t 
   } else if (grows_after_good_step(op)) {
     k += 1.0;
   }
-  op.scale->k = static_cast<float>(std::clamp(k, -24 * window, 24 * window));
-  op.scale->mu = static_cast<float>(std::exp2(op.scale->k / window));
+  *op.scale =
+      auto_scale_of(static_cast<float>(std::clamp(k, -24 * window, 24 * window)), op.window);
 }
 
 }  // namespace ng

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "backend/update_operations.h"
+#include "backend/gradient_scale.h"
 #include "recipe/settings.h"
 
 namespace ng {
@@ -16,7 +16,7 @@ namespace ng {
   if (gradient.auto_scale_start == GradientRecipe::Start::one) return {};
   const double root = gradient.auto_scale_start == GradientRecipe::Start::root ? 2 : 1;
   const double k = std::round(-window / root * std::log2(ranks));
-  return {.mu = static_cast<float>(std::exp2(k / window)), .k = static_cast<float>(k)};
+  return auto_scale_of(k, gradient.growth_interval);
 }
 
 }  // namespace ng

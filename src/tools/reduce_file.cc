@@ -229,9 +229,7 @@ AutoScale scale_of(const GradientRecipe& gradient, const ReduceFileSettings& set
   const int64_t most = 24 * gradient.growth_interval;
   if (settings.mu_k < -most || settings.mu_k > most)
     refuse("more than 24 growth_intervals from 0", fmt::format("from {} to {}", -most, most));
-  const double k = static_cast<double>(settings.mu_k);
-  return {.mu = static_cast<float>(std::exp2(k / static_cast<double>(gradient.growth_interval))),
-          .k = static_cast<float>(k)};
+  return auto_scale_of(static_cast<double>(settings.mu_k), gradient.growth_interval);
 }
 
 void check_fits(const std::string& in, const ReduceInput& input, const ReduceFileSettings& settings,
