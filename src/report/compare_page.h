@@ -6,9 +6,9 @@
 #include <span>
 #include <string>
 
+#include "compare/compare_table.h"
 #include "report/history.h"
 #include "report/page.h"
-#include "train/compare_table.h"
 
 namespace ng::report {
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "compare/compare.h"
 #include "recipe/layer_names.h"
 #include "study/gradient_draws.h"
 #include "study/gradient_probe.h"
@@ -14,7 +15,6 @@
 #include "study/study.h"
 #include "study/written.h"
 #include "train/checkpoint.h"
-#include "train/compare.h"
 #include "train/run_files.h"
 
 namespace ng::study {

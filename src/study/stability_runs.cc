@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/median.h"
+#include "compare/compare.h"
 #include "run/backends.h"
 #include "study/attention_logits.h"
 #include "study/gradient_probe.h"
-#include "train/compare.h"
 #include "train/run_files.h"
 #include "train/run_inputs.h"
 

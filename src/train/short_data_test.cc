@@ -4,7 +4,6 @@
 
 #include "comm/thread_ranks.h"
 #include "support/session_runs.h"
-#include "train/compare.h"
 
 namespace ng {
 namespace {
@@ -96,20 +95,6 @@ TEST_F(ShortData, TrainsOnASinglePair) {
   Listener listener;
   train(run_on("pair.jsonl", {"train.objective=dpo", "data.validation=0.5"}), listener);
   EXPECT_TRUE(is_file(in("out/model/model.safetensors"))) << "half of a pair is none";
-}
-
-TEST_F(ShortData, IsCompared) {
-  text("nine.txt", "ninebytes");
-  const std::vector<CompareRun> runs = compare_runs(
-      {{.settings = {}, .config = run_on("nine.txt")}},
-      {.recipes = {"fp32", "bf16"}, .seeds = 1, .with_twin = false, .out = in("compared")});
-  ASSERT_EQ(runs.size(), 2u);
-  for (const CompareRun& run : runs) {
-    Listener listener;
-    const std::optional<CompareResult> result = train_to_compare(run, &listener.stop, listener, "");
-    ASSERT_TRUE(result.has_value());
-    EXPECT_TRUE(std::isfinite(result->val_loss));
-  }
 }
 
 TEST_F(ShortData, OfLessThanOneSequenceIsRefusedBeforeTheFirstStep) {

@@ -1,6 +1,6 @@
 // narrowgauge compare RUN.toml --recipes A,B,C: the same run in several recipes, seeds and
 // settings, as a table.
-#include "train/compare.h"
+#include "compare/compare.h"
 
 #include <algorithm>
 #include <chrono>

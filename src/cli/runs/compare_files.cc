@@ -11,11 +11,11 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/output.h"
+#include "compare/compare_table.h"
 #include "io/model_files.h"
 #include "model/weights.h"
 #include "recipe/phase_choice.h"
 #include "report/recipe_text.h"
-#include "train/compare_table.h"
 #include "train/run_files.h"
 
 namespace ng::cli {

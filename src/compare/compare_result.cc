@@ -7,9 +7,9 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/median.h"
+#include "compare/compare.h"
 #include "infer/evaluate.h"
 #include "infer/open_model.h"
-#include "train/compare.h"
 #include "train/run_files.h"
 #include "train/run_keys.h"
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/json_fwd.h"
-#include "train/compare.h"
-#include "train/paired.h"
+#include "compare/compare.h"
+#include "compare/paired.h"
 
 namespace ng {
 

@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "base/units.h"
-#include "train/compare_table.h"
+#include "compare/compare_table.h"
 
 namespace ng {
 namespace {

@@ -1,6 +1,6 @@
 // Against scipy 1.17.1 and numpy 2.4.6, computed once: ttest_rel, and the two-way layout by hand
 // with t.ppf and t.sf.
-#include "train/paired.h"
+#include "compare/paired.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "train/paired.h"
+#include "compare/paired.h"
 
 #include <algorithm>
 #include <cmath>

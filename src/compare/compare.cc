@@ -1,4 +1,4 @@
-#include "train/compare.h"
+#include "compare/compare.h"
 
 #include <algorithm>
 #include <cmath>

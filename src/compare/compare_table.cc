@@ -1,4 +1,4 @@
-#include "train/compare_table.h"
+#include "compare/compare_table.h"
 
 #include <algorithm>
 #include <cmath>

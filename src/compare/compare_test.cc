@@ -1,10 +1,10 @@
-#include "train/compare.h"
+#include "compare/compare.h"
 
 #include <cmath>
 
 #include "base/checksum.h"
+#include "compare/compare_table.h"
 #include "support/session_runs.h"
-#include "train/compare_table.h"
 
 namespace ng {
 namespace {
@@ -50,6 +50,14 @@ TEST_F(Compare, KnowsItsRecipeByWhatDiffersOrByAllKeys) {
   }
   leave_unfinished(run, Recipe::load("bf16").hash());
   EXPECT_THROW((void)finished_result(run), Error);
+}
+
+TEST_F(Compare, TrainsOnOneSequenceOfATextShorterThanTheContext) {
+  write_file_atomically(in("nine.txt"), "ninebytes");
+  const CompareRun run =
+      run_in("bf16", {"data.train=" + in("nine.txt"), "data.validation=" + in("nine.txt"),
+                      "model.context=64", "train.length=8", "train.steps=2"});
+  EXPECT_TRUE(std::isfinite(trained(run).val_loss));
 }
 
 TEST_F(Compare, ValidatesInBf16Too) {

@@ -1,4 +1,4 @@
-#include "train/grid.h"
+#include "compare/grid.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "train/compare_table.h"
+#include "compare/compare_table.h"
 #include "train/run_keys.h"
 
 namespace ng {

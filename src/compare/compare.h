@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/json_fwd.h"
+#include "compare/grid.h"
 #include "run/memory_kind.h"
-#include "train/grid.h"
 #include "train/session.h"
 
 namespace ng {
