@@ -147,7 +147,7 @@ class GradientReducer {
                      std::as_writable_bytes(values), bytes);
   }
 
-  [[nodiscard]] bool counts_good_steps() const { return gradient_.auto_scale_growth_after > 1; }
+  [[nodiscard]] bool counts_good_steps() const { return gradient_.counts_good_steps(); }
   /// The auto scales by tensor: (mu, k, good steps), the last 0 where those are not counted.
   [[nodiscard]] std::map<uint32_t, std::tuple<float, float, float>> scales() const {
     std::map<uint32_t, std::tuple<float, float, float>> scales;

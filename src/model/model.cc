@@ -185,7 +185,7 @@ void Model::communicate_gradients(Run& run) {
     weight.auto_scale = reinterpret_cast<AutoScale*>(state.data);
     const AutoScale first = first_auto_scale(gradient_recipe(), run.comm().ranks());
     run.upload(weight.auto_scale, std::span<const AutoScale>(&first, 1));
-    if (gradient_recipe().auto_scale_growth_after == 1) continue;
+    if (!gradient_recipe().counts_good_steps()) continue;
     const View count =
         run.persistent({.name = fmt::format("gradient_good_steps.{}", weight.spec.name),
                         .owner = weight.spec.name,

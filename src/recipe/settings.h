@@ -90,6 +90,9 @@ struct GradientRecipe {
   int64_t auto_scale_growth_after = 1;
   int64_t growth_interval = 1000;
   Shard shard = Shard::flat;
+
+  /// Whether mu waits for several good steps in a row, which somebody has to count.
+  [[nodiscard]] bool counts_good_steps() const { return auto_scale_growth_after > 1; }
 };
 
 struct CommunicationRecipe {

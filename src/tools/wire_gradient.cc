@@ -29,7 +29,7 @@ AutoScale moved_scale(const GradientRecipe& gradient, AutoScale scale, uint64_t 
                      .codes = {},
                      .threshold = gradient.auto_scale_delta,
                      .window = gradient.growth_interval,
-                     .good_steps = gradient.auto_scale_growth_after > 1 ? &good_steps : nullptr,
+                     .good_steps = gradient.counts_good_steps() ? &good_steps : nullptr,
                      .growth_after = gradient.auto_scale_growth_after},
                     static_cast<int64_t>(saturated), values);
   return scale;
