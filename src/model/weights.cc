@@ -6,6 +6,7 @@
 
 #include "format/codec.h"
 #include "recipe/layer_names.h"
+#include "recipe/matches.h"
 #include "run/transfer.h"
 
 namespace ng {
@@ -84,6 +85,19 @@ ModelLayers layers_of(const ModelConfig& config) {
     if (!spec.is_vector) all.names.emplace_back(layers::layer_of(spec.name));
   if (config.tie_embeddings) all.names.emplace_back(layers::kHead);
   return all;
+}
+
+ModelConfig example_model() {
+  ModelConfig config;
+  config.architecture = Architecture::llama;
+  config.layers = 12;
+  return config;
+}
+
+void require_known_patterns(const Recipe& recipe) {
+  const ModelConfig example = example_model();
+  require_known_patterns(recipe, layers_of(example),
+                         fmt::format("a Llama of {} blocks", example.layers));
 }
 
 WeightStorage weight_storage(const Recipe& recipe, const ParameterSpec& spec, int64_t depth) {

@@ -16,6 +16,13 @@ namespace ng {
 /// All layers of a model that a recipe is asked for, in the model's order.
 [[nodiscard]] ModelLayers layers_of(const ModelConfig& config);
 
+/// What a recipe is shown on where no model is named, a Llama of 12 blocks: overrides may tell
+/// blocks apart.
+[[nodiscard]] ModelConfig example_model();
+/// Throws Error, saying what would match of the example, where a pattern means no layer of any
+/// model.
+void require_known_patterns(const Recipe& recipe);
+
 /// What the recipe says of a parameter in a model of `depth` blocks: vectors and adapters are FP32,
 /// and so is what lies outside of the blocks where the storage has scales, unless an override means
 /// it. What is frozen has no more than its value.

@@ -264,8 +264,18 @@ TEST_F(Patterns, ThatMeanNoLayerAreRefusedByEveryCommand) {
   }
   EXPECT_FALSE(fs::exists(path("new/run.toml")));
   EXPECT_FALSE(fs::exists(path("m.gguf")));
-  expect_refused({"recipes", "mine.toml"}, 1,
-                 {"\"blocks.*.attn.*\", which means 48 layers of a Llama of 12 blocks"});
+  const std::string tensors = "run/model/model.safetensors";
+  const std::vector<std::vector<std::string>> without_model = {
+      {"recipes", "mine.toml"},
+      {"inspect", tensors, "--recipe", "mine.toml"},
+      {"linear", tensors, "out", "--recipe", "mine.toml"},
+      {"noise", tensors, "out", "--recipe", "mine.toml"},
+      {"reduce", tensors, "out", "--recipe", "mine.toml"},
+      {"update", tensors, "out", "--recipe", "mine.toml"}};
+  for (const std::vector<std::string>& command : without_model)
+    expect_refused(command, 1,
+                   {"override[1].layers: \"attn.*\" means no layer: \"blocks.*.attn.*\", which "
+                    "means 48 layers of a Llama of 12 blocks"});
   write_recipe("optional = true, layers = ['attn.*'], linear = 'bf16'");
   const std::string out = run_well(
       {"train", "tiny.toml", "--out", "new", "--recipe", "mine.toml", "--set", "train.steps=1"});

@@ -89,7 +89,7 @@ TEST_F(Update, SaysWhereNoOverrideMeansTheLayer) {
     EXPECT_EQ(result.code, 0) << result.err;
     return result.err.find("1 override, none of which means it") != std::string::npos;
   };
-  EXPECT_TRUE(said("attn.*"));
+  EXPECT_TRUE(said("*.mlp.*"));
   EXPECT_FALSE(said("*.attn.*"));
 }
 

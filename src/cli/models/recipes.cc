@@ -10,7 +10,6 @@
 #include "model/weights.h"
 #include "recipe/explained.h"
 #include "recipe/layer_names.h"
-#include "recipe/matches.h"
 #include "recipe/recipe.h"
 #include "report/recipe_text.h"
 
@@ -74,26 +73,18 @@ Json bytes_per_parameter(const RecipeSettings& s) {
           {"gradients", bytes_of(s.gradient)}};
 }
 
-constexpr int64_t kDepth = 12;
-
-/// What a recipe is shown on where no model is named: overrides may tell blocks apart.
-ModelConfig example_model() {
-  ModelConfig config;
-  config.architecture = Architecture::llama;
-  config.layers = kDepth;
-  return config;
-}
-
-// Layers by what they get in it.
+// Layers of the example by what they get in it.
 std::vector<report::LayerGroup> groups_of(const Recipe& recipe, int phase) {
+  const ModelConfig example = example_model();
+  const int64_t depth = example.layers;
   report::LayerGroups groups;
-  for (int64_t block = 0; block < kDepth; ++block)
-    for (const std::string_view layer : linears_of_block(parts_of(Architecture::llama))) {
+  for (int64_t block = 0; block < depth; ++block)
+    for (const std::string_view layer : linears_of_block(parts_of(example.architecture))) {
       const std::string name = layers::in_block(block, layer);
-      groups.add(name, recipe.linear({.name = name, .block = block, .depth = kDepth}, phase));
+      groups.add(name, recipe.linear({.name = name, .block = block, .depth = depth}, phase));
     }
   const std::string head(layers::kHead);
-  groups.add(head, recipe.linear({.name = head, .block = -1, .depth = kDepth}, phase));
+  groups.add(head, recipe.linear({.name = head, .block = -1, .depth = depth}, phase));
   return groups.groups();
 }
 
@@ -125,7 +116,7 @@ std::string text_of(const Recipe& recipe, bool explain) {
   text += '\n';
   for (size_t phase = 0; phase < recipe.phase_starts().size(); ++phase)
     text += fmt::format(
-        "# GEMMs in a model of 12 blocks, from {:g} % of training on:\n{}",
+        "# GEMMs in a model of {} blocks, from {:g} % of training on:\n{}", example_model().layers,
         100 * recipe.phase_starts()[phase],
         commented(report::gemm_lines(groups_of(recipe, static_cast<int>(phase)), "cpu")));
   for (const std::string& warning : recipe.warnings())
@@ -161,7 +152,7 @@ void recipes(const RecipesArgs& args) {
   if (!args.step.model.empty())
     return print_recipe_on_model(args.name, args.phase, args.step, args.machine, args.json);
   const Recipe recipe = Recipe::load(args.name);
-  require_known_patterns(recipe, layers_of(example_model()), "a Llama of 12 blocks");
+  require_known_patterns(recipe);
   Json json = recipe_json(recipe);
   json["resolved"] = recipe.resolved_toml();
   print_either(args.json, json, text_of(recipe, args.explain));

@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "cli/output.h"
+#include "model/weights.h"
 #include "recipe/layer_names.h"
 
 namespace ng::cli {
@@ -29,6 +30,12 @@ void FileFlags::declare_grad(Flags flags, const std::string& several) {
 
 void FileFlags::declare_direction(Flags flags) {
   flags.option("--direction NAME", direction, "tensor that is the direction");
+}
+
+Recipe FileFlags::read_recipe() const {
+  Recipe read = Recipe::load(recipe);
+  require_known_patterns(read);
+  return read;
 }
 
 TensorNames FileFlags::names() const {

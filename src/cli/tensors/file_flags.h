@@ -23,6 +23,8 @@ struct FileFlags {
   void declare_weight(Flags flags);
   void declare_grad(Flags flags, const std::string& several);
   void declare_direction(Flags flags);
+  /// That of --recipe. Throws Error where a pattern of it means no layer of any model.
+  [[nodiscard]] Recipe read_recipe() const;
   /// --backend, --threads and --json.
   void declare_machine(Flags flags, const std::string& json_help);
   /// The settings with the machine's flags in them.

@@ -109,7 +109,10 @@ class Inspector {
       return;
     }
     recipe_.emplace(Recipe::load(args.recipe));
-    if (const auto layers = layers_of_model(args.files)) require_matches(*recipe_, *layers);
+    if (const auto layers = layers_of_model(args.files))
+      require_matches(*recipe_, *layers);
+    else
+      require_known_patterns(*recipe_);
     phase_ = measured_phase(*recipe_, {.word = args.phase, .steps = [&] {
                                          return steps_of_model(args.files.front());
                                        }});

@@ -56,7 +56,7 @@ void linear(const LinearArgs& args) {
   if (!args.bias.empty()) settings.tensors["bias"] = {args.bias};
   if (args.input_id >= 0) settings.input_id = static_cast<uint32_t>(args.input_id);
   if (args.output_id >= 0) settings.output_id = static_cast<uint32_t>(args.output_id);
-  const Recipe recipe = Recipe::load(files.recipe);
+  const Recipe recipe = files.read_recipe();
   const MeasuredPhase phase =
       measured_phase(recipe, {.word = args.phase, .otherwise = PhaseChoice::End::first});
   settings.phase = phase.index;

@@ -41,7 +41,7 @@ Json json_of(const NoiseFileReport& r) {
 void noise(const NoiseArgs& args) {
   const FileFlags& files = args.files;
   const NoiseFileReport report =
-      noise_file(files.in, files.out, Recipe::load(files.recipe), files.here(args.settings));
+      noise_file(files.in, files.out, files.read_recipe(), files.here(args.settings));
   note_turned(report.is_turned, report.parameter);
   for (const std::string& name : report.unread)
     note(fmt::format("{}: {} is not read: it means nothing to noise of this kind", files.in,

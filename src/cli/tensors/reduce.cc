@@ -62,7 +62,7 @@ Json json_of(const ReduceFileReport& r) {
 
 void reduce(const ReduceArgs& args) {
   const FileFlags& files = args.files;
-  const Recipe recipe = Recipe::load(files.recipe);
+  const Recipe recipe = files.read_recipe();
   Comm& ranks = world();
   require_same(ranks, "the recipe", recipe.hash());
   const ReduceFileReport report =

@@ -53,7 +53,7 @@ void update(const UpdateArgs& args) {
   const FileFlags& files = args.files;
   UpdateFileSettings settings = files.here(args.settings);
   settings.optimizer.kv_heads = args.kv_heads > 0 ? args.kv_heads : settings.optimizer.heads;
-  const Recipe recipe = Recipe::load(files.recipe);
+  const Recipe recipe = files.read_recipe();
   UpdateFileReport report;
   {
     ProgressLine line("updates");
