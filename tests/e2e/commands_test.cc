@@ -35,9 +35,9 @@ TEST_F(Commands, TrainWritesAllItsFilesAndTellsOfThem) {
   for (const char* word :
        {"parameters  98,624", "recipe      mxfp4-sr-rht (hash ", "dgrad  mxfp4 stochastic",
         "weights", "moments", "activations", "at the peak",
-        "schedule    12 steps of 2 x 2 x 32 = 128", "step 12/12  loss ", "tokens/s", "% of peak",
-        "step 12/12  validation loss ", "gemm fprop", "sample\n", "model       runs/tiny/model\n",
-        "metrics     runs/tiny/metrics.jsonl\n"})
+        "schedule    12 steps of 2 x 2 x 32 = 128", "step 12/12  loss ", "tokens/s",
+        "% of FP32 peak", "step 12/12  validation loss ", "gemm fprop", "sample\n",
+        "model       runs/tiny/model\n", "metrics     runs/tiny/metrics.jsonl\n"})
     EXPECT_NE(out.find(word), std::string::npos) << word << " in\n" << out;
   expect_no_control_characters(out);
   for (const char* file : {"run.toml", "metrics.jsonl", "checkpoints/step-00000008/run.json",

@@ -102,7 +102,7 @@ void bench_gemm(const BenchGemmArgs& args) {
     print_json(json);
     return;
   }
-  print("{}: FMA peak {}, dot product peaks: BF16 {}, int8 {}\n\n", machine_text(run.threads),
+  print("{}: FP32 peak {}, dot product peaks: BF16 {}, int8 {}\n\n", machine_text(run.threads),
         peak_text(fma, "GFLOP/s"), peak_text(bf16, "GFLOP/s"), peak_text(dot, "GOP/s"));
   print("{}", table_of(run, rows));
 }

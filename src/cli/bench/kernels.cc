@@ -72,7 +72,7 @@ void bench_kernels(const BenchKernelsArgs& args) {
     const Json& rows = json[footprint.name] = rows_of(speeds);
     if (args.json) continue;
     if (std::exchange(is_first, false))  // not before a filter that matches nothing was refused
-      print("{}, FMA peak {:.0f} GFLOP/s\n", machine_text(threads), peak * 1e-9);
+      print("{}, FP32 peak {:.0f} GFLOP/s\n", machine_text(threads), peak * 1e-9);
     print("\n{}: {} x {} values of FP32, {}\n{}{}", footprint.name, run.rows, run.cols,
           size_text(static_cast<double>(run.rows * run.cols) * sizeof(float)),
           limits_of(footprint, speeds), table_of(rows, kKernelColumns));

@@ -109,7 +109,7 @@ void bench_step(BenchStepArgs args) {
   print("step        {} x {} tokens on {}{}\n", args.step.batch, args.step.length,
         machine_text(threads),
         ranks.ranks() > 1 ? fmt::format(", on each of {} ranks", ranks.ranks()) : std::string());
-  print("speed       {:.1f} tokens/s, {:.3f} s per step, {:.1f} % of the measured peak\n",
+  print("speed       {:.1f} tokens/s, {:.3f} s per step, {:.1f} % of the measured FP32 peak\n",
         result.tokens_per_second, result.median_seconds, json["percent_of_peak"].get<double>());
   print("memory      {} planned, {} at the peak of the process\n",
         size_text(static_cast<double>(result.planned.total)), size_text(json["peak_bytes"]));

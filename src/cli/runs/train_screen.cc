@@ -79,8 +79,9 @@ void TrainScreen::begin(Session& session, const std::string& out) {
   const auto left = kRecipeLines - static_cast<size_t>(std::ranges::count(few, '\n'));
   put(fmt::format("recipe      {}", verbose_ ? recipe : first_lines(recipe, left)));
   put(verbose_ ? matches : few);
-  put(fmt::format("backend     {} ({}, measured peak {:.3g} GFLOP/s)\n", config.train.backend,
-                  machine_text({session.threads()}), peak_flops_ / ranks / 1e9));
+  put(fmt::format("backend     {} ({}, measured peak {:.3g} GFLOP/s in FP32)\n",
+                  config.train.backend, machine_text({session.threads()}),
+                  peak_flops_ / ranks / 1e9));
   if (ranks > 1) {
     const std::string layout =
         tensor > 1 ? fmt::format(" in groups of {} that divide every layer", tensor) : "";
@@ -125,7 +126,7 @@ std::string TrainScreen::progress(const StepMetrics& m, size_t columns) const {
       {3, fmt::format("lr {:.2e}", m.lr)},
       {2, fmt::format("grad norm {:.3f}", std::fabs(m.grad_norm))},
       {1, fmt::format("{:.0f} tokens/s", m.tokens_per_second)},
-      {4, fmt::format("{:.0f} % of peak", share)},
+      {4, fmt::format("{:.0f} % of FP32 peak", share)},
       {0, fmt::format("{} left", duration_text(m.eta_seconds))}};
   if (m.preferences) fields.insert(fields.begin() + 2, {1, preference_text(*m.preferences)});
   if (m.skipped) fields.push_back({0, "skipped"});
