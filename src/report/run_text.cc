@@ -40,6 +40,13 @@ std::string schedule_text(const RunConfig& config, const StepSettings& step, int
                      kKinds[static_cast<size_t>(schedule.kind)], schedule.warmup, longer);
 }
 
+std::string twin_text(const RunConfig& config) {
+  if (config.twin == 0) return "";
+  return fmt::format(
+      ", twin {} (weights and batches of this seed, other draws of rounding and noise)",
+      config.twin);
+}
+
 std::string recipe_text(Session& session) {
   const Recipe& recipe = session.recipe();
   LayerGroups groups;

@@ -17,6 +17,9 @@ namespace ng::report {
 [[nodiscard]] std::string schedule_text(const RunConfig& config, const StepSettings& step,
                                         int ranks = 1);
 
+/// ", twin 1 (...)" behind a seed, where the run has one; else empty.
+[[nodiscard]] std::string twin_text(const RunConfig& config);
+
 /// Name and hash of the recipe, a line for each GEMM of each group of layers in the first phase.
 [[nodiscard]] std::string recipe_text(Session& session);
 /// Which layers its overrides, noise and phases mean, a line each.

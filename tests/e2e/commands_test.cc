@@ -47,6 +47,18 @@ TEST_F(Commands, TrainWritesAllItsFilesAndTellsOfThem) {
   EXPECT_FALSE(fs::exists(path("runs/tiny/checkpoints/step-00000004"))) << "only two are kept";
 }
 
+TEST_F(Commands, TrainSaysWhichTwinItIs) {
+  const auto head = [&](const std::string& twin) {
+    const std::string out = run_well({"train", "tiny.toml", "--out", "run" + twin, "--set",
+                                      "train.steps=1", "--set", "twin=" + twin});
+    return out.substr(0, out.find('\n'));
+  };
+  EXPECT_EQ(head("0"), "run         tiny.toml into run0, seed 1");
+  EXPECT_EQ(head("2"),
+            "run         tiny.toml into run2, seed 1, twin 2 (weights and batches of this seed, "
+            "other draws of rounding and noise)");
+}
+
 TEST_F(Commands, TrainNumbersItsFoldersAndResumesTheNewest) {
   (void)run_well({"train", "tiny.toml", "--set", "train.steps=2"});
   (void)run_well({"train", "tiny.toml", "--set", "train.steps=2"});
