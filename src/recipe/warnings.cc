@@ -131,6 +131,21 @@ std::vector<std::string> noise_warnings(const Recipe& recipe, std::span<const st
   return warnings;
 }
 
+std::vector<std::string> phase_warnings(const Recipe& recipe, const ModelLayers& model) {
+  Sentences warnings;
+  int phase = 0;
+  for (const RecipeMatch& match : recipe.matches(model)) {
+    if (!match.is_phase()) continue;
+    ++phase;
+    if (match.layers.empty() && recipe.compute(phase) == recipe.compute(phase - 1))
+      warnings.push_back(
+          fmt::format("{}: changes nothing: from {:g} % of training on all layers stay in the "
+                      "numbers of the phase before",
+                      match.key, 100 * match.start));
+  }
+  return warnings;
+}
+
 std::vector<std::string> warnings_of(const RecipeSettings& settings) {
   Sentences warnings;
   warn_of_forward(settings.linear.fprop, warnings);

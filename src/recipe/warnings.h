@@ -20,4 +20,8 @@ namespace ng {
                                                       std::span<const std::string> layers,
                                                       int64_t depth);
 
+/// The same of phases that leave all layers of a model in the numbers of the phase before.
+[[nodiscard]] std::vector<std::string> phase_warnings(const Recipe& recipe,
+                                                      const ModelLayers& model);
+
 }  // namespace ng

@@ -84,6 +84,27 @@ TEST(Warnings, OfResidualsBesideScalesThatSaturate) {
   EXPECT_TRUE(warned_recipe(residual + "'nvfp4'}").warnings().empty());
 }
 
+TEST(Warnings, OfPhasesThatChangeNothing) {
+  const ModelLayers model{.names = {"blocks.0.attn.q", "blocks.0.mlp.up", "head"}, .depth = 1};
+  const auto warnings = [&](const std::string& toml) {
+    return phase_warnings(warned_recipe("linear = 'mxfp4'\n" + toml), model);
+  };
+  EXPECT_TRUE(warnings("").empty());
+  EXPECT_TRUE(warnings("phase = [{start = 0.8, linear.fprop = 'bf16'}]").empty());
+  EXPECT_TRUE(warnings("phase = [{start = 0.8, compute = 'bf16'}]").empty()) << "of activations";
+  const std::vector<std::string> nothing = {
+      "phase[2]: changes nothing: from 80 % of training on all layers stay in the numbers of the "
+      "phase before"};
+  EXPECT_EQ(warnings("phase = [{start = 0.5, linear = 'bf16'}, {start = 0.8, linear = 'bf16'}]"),
+            nothing);
+  EXPECT_EQ(warnings("phase = [{start = 0.5, linear = 'bf16'}, {start = 0.8}]"), nothing);
+  EXPECT_EQ(warnings("override = [{layers = ['*'], linear = 'bf16'}]\n"
+                     "phase = [{start = 0.8, linear = 'fp8_e4m3'}]")
+                .size(),
+            1u)
+      << "overrides go over phases";
+}
+
 TEST(Warnings, OfNoiseThatNoLayerHas) {
   const std::vector<std::string> layers = {"blocks.0.attn.q", "blocks.0.mlp.up", "head"};
   const auto warnings = [&](const std::string& toml) {

@@ -11,6 +11,7 @@
 #include "io/hf/peft_start.h"
 #include "model/weights.h"
 #include "recipe/matches.h"
+#include "recipe/warnings.h"
 #include "run/backends.h"
 #include "train/run_inputs.h"
 #include "train/run_model.h"
@@ -47,8 +48,10 @@ ModelConfig checked_run_model(const RunConfig& config, const Recipe& recipe,
                              config.source_of({"train.accumulate"}), "train.accumulate");
   require_global_sums(config, recipe);
   const ModelConfig model = run_model_config(config, tokenizer);
-  require_matches(recipe, layers_of(model));
+  const ModelLayers named = layers_of(model);
+  require_matches(recipe, named);
   for (const std::string& warning : recipe.warnings()) notice(warning);
+  for (const std::string& warning : phase_warnings(recipe, named)) notice(warning);
   const int64_t length = run_length(config, model);
   require_run_length(data, config, length);
   for (const std::string& warning : warnings_of(data.origin())) notice(warning);

@@ -234,6 +234,19 @@ TEST_F(Phase, OfValidationIsInTheMetricsAndOnTheScreen) {
   }
 }
 
+TEST_F(Phase, ThatChangesNothingIsWarnedOf) {
+  write_text(path("mine.toml"), "inherit = 'bf16'\nphase = [{start = 0.8, linear = 'bf16'}]\n");
+  const std::string said =
+      "narrowgauge: note: phase[1]: changes nothing: from 80 % of training on all layers stay in "
+      "the numbers of the phase before\n";
+  EXPECT_EQ(notes_of({"train", "tiny.toml", "--out", "run", "--recipe", "mine.toml", "--set",
+                      "train.steps=1"}),
+            said);
+  EXPECT_EQ(
+      notes_of({"recipes", "mine.toml", "--model", "run/model", "--batch", "1", "--seq", "16"}),
+      said);
+}
+
 class Patterns : public Program {
  protected:
   void write_recipe(const std::string& override_) const {

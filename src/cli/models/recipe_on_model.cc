@@ -8,6 +8,7 @@
 #include "cli/run_tables.h"
 #include "model/weights.h"
 #include "recipe/phase_choice.h"
+#include "recipe/warnings.h"
 #include "report/recipe_text.h"
 #include "run/backends.h"
 #include "speed/layer_speed.h"
@@ -149,6 +150,7 @@ void print_recipe_on_model(const std::string& named, const std::string& phase, S
                            const MachineFlags& machine, bool json) {
   const Recipe recipe = Recipe::load(named);
   const ModelConfig config = step.config();
+  for (const std::string& warning : phase_warnings(recipe, layers_of(config))) note(warning);
   const auto backend = make_backend(machine.backend, machine.use());
   const StepSettings settings{
       .sequences = step.batch, .length = step.length, .micros = 1, .optimizer = {}};
