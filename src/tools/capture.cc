@@ -200,7 +200,7 @@ std::map<std::string, std::string> metadata_of(const std::string& run, Session& 
           {"run", run},
           {"recipe", report.recipe},
           {"recipe_hash", session.recipe().hash()},
-          {"phase", std::to_string(report.phase)},
+          {"phase", std::to_string(report.phase.index)},
           {"step", std::to_string(report.step)},
           {"seed", std::to_string(session.config().seed)},
           {"loss", fmt::format("{}", report.loss)},
@@ -236,8 +236,7 @@ CaptureReport capture(const std::string& run, const std::string& out,
 
   const StepSettings& batch = session.trainer().settings();
   report.recipe = session.recipe().name();
-  report.phase = session.trainer().phase();
-  report.phases = static_cast<int>(session.recipe().phase_starts().size());
+  report.phase = phase_of(session.recipe(), session.trainer().phase());
   report.sequences = batch.sequences;
   report.length = batch.length;
   report.micros = batch.micros;

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "recipe/phase_choice.h"
+
 namespace ng {
 
 struct CaptureSettings {
@@ -24,7 +26,7 @@ struct CaptureReport {
   std::string recipe;
   int64_t step = 0;        ///< done before the batch: it is that of step + 1
   int64_t checkpoint = 0;  ///< from which was trained; 0: from the beginning
-  int phase = 0, phases = 1;
+  MeasuredPhase phase;
   int64_t sequences = 0, length = 0, micros = 0;  ///< of the batch
   double loss = 0;
   std::optional<double> recorded;  ///< what metrics.jsonl has; none: no line of that step

@@ -138,6 +138,17 @@ TEST_F(Capture, RecomputationShowsTheSame) {
     EXPECT_TRUE(io::are_same(entry, made.at(entry.name))) << entry.name;
 }
 
+TEST_F(Capture, SaysItsPhaseInTheWordsOfOtherCommands) {
+  train("r", {"--recipe", "nvfp4-late-bf16"});
+  const std::vector<std::pair<std::string, std::string>> phases = {
+      {"0", "phase 0 (the first of 2: up to 82 % of training)"},
+      {"11", "phase 1 (the last of 2: from 82 % of training on)"}};
+  for (const auto& [step, words] : phases) {
+    const std::string said = run_well({"capture", "r", "c", "--step", step, "--layers", "head"});
+    EXPECT_NE(said.find(" steps, in nvfp4-late-bf16, " + words + "\n"), std::string::npos) << said;
+  }
+}
+
 TEST_F(Capture, SaysWhereItIsFromAndIsTakenByName) {
   train("r");
   (void)capture("r", 9, {"blocks.1.mlp.up"});

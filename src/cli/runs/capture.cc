@@ -23,7 +23,7 @@ Json json_of(const CaptureArgs& args, const CaptureReport& report) {
   return {{"run", args.run},
           {"out", args.out},
           {"recipe", report.recipe},
-          {"phase", report.phase},
+          {"phase", report.phase.index},
           {"step", report.step},
           {"checkpoint", report.checkpoint},
           {"batch",
@@ -40,10 +40,9 @@ std::string text_of(const CaptureArgs& args, const CaptureReport& report) {
   std::string text = fmt::format(
       "{} after {} steps, in {}{}\n  batch  of step {}: {} x {} tokens{}\n  loss   {}{}\n",
       args.run, report.step, report.recipe,
-      report.phases > 1 ? fmt::format(", phase {} of 0 to {}", report.phase, report.phases - 1)
-                        : "",
-      report.step + 1, report.sequences, report.length,
-      report.micros > 1 ? fmt::format(", {} micro-batches", report.micros) : "", report.loss,
+      report.phase.count > 1 ? ", " + report.phase.text() : "", report.step + 1, report.sequences,
+      report.length, report.micros > 1 ? fmt::format(", {} micro-batches", report.micros) : "",
+      report.loss,
       report.recorded && *report.recorded == report.loss ? ", as metrics.jsonl has it" : "");
   Table table({"tensor", "rows", "columns"}, 1);
   for (const CapturedTensor& tensor : report.tensors)
