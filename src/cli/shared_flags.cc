@@ -42,7 +42,7 @@ void add_phase(Flags flags, std::string& phase) {
   flags
       .option("--phase P", phase,
               "of a recipe whose numbers change during training: first, last, a number from 0 on, "
-              "or step:S, that in force when S steps are done (step:S/N: of N)")
+              "or step:S, that of step S + 1, taken next when S are done (step:S/N: of N)")
       .check(not_empty);
 }
 

@@ -14,8 +14,8 @@ namespace ng {
 struct PhaseChoice {
   enum class End : uint8_t { first, last };
 
-  /// A number from 0, the base, on; "first", "last"; "step:S" or "step:S/N", the phase in force
-  /// when S of N steps are done; empty: nothing was said.
+  /// A number from 0, the base, on; "first", "last"; "step:S" or "step:S/N", the phase of step
+  /// S + 1, which is taken next when S of N steps are done; empty: nothing was said.
   std::string word = {};
   End otherwise = End::last;
   /// N of "step:S"; empty, or none where it is not known.
