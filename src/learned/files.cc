@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "io/hf/folder.h"
 #include "learned/learned.h"
+#include "recipe/matches.h"
 #include "train/run_files.h"
 
 namespace ng {
@@ -59,6 +60,7 @@ Json learned_json(const LearnedReport& report) {
           {"step", report.step},
           {"recipe", report.recipe},
           {"phase", report.phase.index},
+          {"matches", matches_json(report.matches)},
           {"data", report.data},
           {"tokens", report.losses.front().evaluation.tokens},
           {"model_cast", report.settings.by_block ? "by block" : "by layer"},

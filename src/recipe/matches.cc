@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/glob.h"
+#include "base/json.h"
 #include "base/keys.h"
 #include "base/nearest.h"
 #include "recipe/layer_names.h"
@@ -209,6 +210,22 @@ std::vector<RecipeMatch> matches_of(const ResolvedRecipe& recipe, const ModelLay
   for (size_t phase = 1; phase < recipe.phases.size(); ++phase)
     matches.push_back(phase_match(recipe, phase, model));
   return matches;
+}
+
+Json matches_json(const std::vector<RecipeMatch>& matches) {
+  Json all = Json::array();
+  for (const RecipeMatch& match : matches) {
+    Json json = {{"key", match.key}, {"matched", match.layers}};
+    if (match.is_phase()) {
+      json["start"] = match.start;
+    } else {
+      json["layers"] = match.patterns;
+      json["optional"] = match.is_optional;
+    }
+    if (!match.blocks.empty()) json["blocks"] = match.blocks;
+    all.push_back(std::move(json));
+  }
+  return all;
 }
 
 std::string near_pattern(std::string_view pattern, const ModelLayers& model,

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json_fwd.h"
 #include "recipe/resolve.h"
 
 namespace ng {
@@ -22,6 +23,10 @@ void require_matches(const Recipe& recipe, const ModelLayers& model);
 /// Llama of 12 blocks".
 void require_known_patterns(const Recipe& recipe, const ModelLayers& example,
                             std::string_view name);
+
+/// [{"key", "layers", "blocks", "optional", "matched"}] of overrides and weight noise, of phases
+/// "start" instead of the patterns: which layers each means.
+[[nodiscard]] Json matches_json(const std::vector<RecipeMatch>& matches);
 
 /// `"blocks.*.attn.*", which means 8 layers of this model`: what somebody who wrote `pattern` may
 /// have meant; the names of all layers where nothing is near.

@@ -7,6 +7,7 @@
 #include "base/keys.h"
 #include "model/weights.h"
 #include "numbers/product.h"
+#include "recipe/matches.h"
 
 namespace ng::report {
 namespace {
@@ -69,22 +70,6 @@ void LayerGroups::add(const std::string& name, const LinearRecipe& recipe) {
     members_.push_back({recipe, {name}});
   else
     same->names.push_back(name);
-}
-
-Json matches_json(const std::vector<RecipeMatch>& matches) {
-  Json all = Json::array();
-  for (const RecipeMatch& match : matches) {
-    Json json = {{"key", match.key}, {"matched", match.layers}};
-    if (match.is_phase()) {
-      json["start"] = match.start;
-    } else {
-      json["layers"] = match.patterns;
-      json["optional"] = match.is_optional;
-    }
-    if (!match.blocks.empty()) json["blocks"] = match.blocks;
-    all.push_back(std::move(json));
-  }
-  return all;
 }
 
 namespace {

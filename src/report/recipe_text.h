@@ -31,9 +31,6 @@ struct LayerGroup {
 [[nodiscard]] std::string gemm_lines(const std::vector<LayerGroup>& groups,
                                      std::string_view backend);
 
-/// [{"key", "layers", "blocks", "optional", "matched"}] of overrides and weight noise, of phases
-/// "start" instead of the patterns: which layers each means.
-[[nodiscard]] Json matches_json(const std::vector<RecipeMatch>& matches);
 /// {"recipe", "phase", "phases", "matches"}: in which numbers a model is.
 [[nodiscard]] Json numbers_json(const Recipe& recipe, const MeasuredPhase& phase,
                                 const ModelConfig& config);

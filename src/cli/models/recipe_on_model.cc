@@ -7,6 +7,7 @@
 #include "cli/output.h"
 #include "cli/run_tables.h"
 #include "model/weights.h"
+#include "recipe/matches.h"
 #include "recipe/phase_choice.h"
 #include "recipe/warnings.h"
 #include "report/recipe_text.h"
@@ -104,7 +105,7 @@ Json measured_on(const ModelConfig& config, const Recipe& recipe,
                {"seq", step.length},
                {"backend", machine.backend},
                {"phase", phases.size() == 1 ? phases[0]["phase"] : Json("all")},
-               {"matches", report::matches_json(recipe.matches(layers_of(config)))},
+               {"matches", matches_json(recipe.matches(layers_of(config)))},
                {"phases", phases}};
   json.update(machine_json(threads));
   return json;

@@ -14,6 +14,7 @@
 #include "compare/compare_table.h"
 #include "io/model_files.h"
 #include "model/weights.h"
+#include "recipe/matches.h"
 #include "recipe/phase_choice.h"
 #include "report/recipe_text.h"
 #include "train/run_files.h"
@@ -127,8 +128,7 @@ Json json_of(const RecipeNumbers& numbers) {
                {"recipe_hash", recipe.hash()},
                {"phase", recipe.phase_starts().size() - 1},
                {"phases", recipe.phase_starts()}};
-  if (numbers.model)
-    json["matches"] = report::matches_json(recipe.matches(layers_of(*numbers.model)));
+  if (numbers.model) json["matches"] = matches_json(recipe.matches(layers_of(*numbers.model)));
   return json;
 }
 
