@@ -61,8 +61,11 @@ struct FoundTexts {
 
 /// "5 files (1.9 MiB); left out 637 (15.1 MiB): 601 .pm, 20 .pod, 15 others by pattern, 1 binary"
 [[nodiscard]] std::string text_of(const FoundTexts& found);
-/// {"files", "bytes", "left_out": {"pattern": {"files", "bytes"}, ...}}
+/// {"files", "bytes", "left_out": {"pattern": {"files", "bytes", "endings": [{"ending", "files"}]},
+/// "binary": {"files", "bytes", "first"}}}: the most frequent endings, the path of one file.
 [[nodiscard]] Json summary_of(const FoundTexts& found);
+/// text_of() what a summary is of. Throws Json::exception for what is none.
+[[nodiscard]] std::string files_text(const Json& summary);
 /// Those of `texts` that `others` have too, by any name or link, each once: "texts/a.txt",
 /// "texts/link.txt (texts/a.txt)".
 [[nodiscard]] std::vector<std::string> shared_files(const FoundTexts& texts,

@@ -56,7 +56,9 @@ TEST_F(TextFiles, AFolderMeansItsTxtAndSaysWhatItLeavesOut) {
   EXPECT_EQ(left_out(found, LeftOut::pattern),
             (Names{"./.h.txt", "./README", "./c.pm", "./sub/deep/m.pm"}));
   EXPECT_EQ(text_of(found), "2 files (8 B); left out 4 (11 B): 2 .pm, 1 .txt, 1 other by pattern");
-  EXPECT_EQ(summary_of(found)["left_out"]["pattern"], Json::parse(R"({"files": 4, "bytes": 11})"));
+  EXPECT_EQ(summary_of(found)["left_out"]["pattern"],
+            Json::parse(R"({"files": 4, "bytes": 11, "endings": [{"ending": ".pm", "files": 2},
+                            {"ending": ".txt", "files": 1}]})"));
   EXPECT_EQ(list_of(found)["left_out"][3]["reason"], "pattern");
   EXPECT_EQ(list_of(found)["left_out"][3]["bytes"], 7);
   EXPECT_EQ(short_names(find("./**/*.txt").paths()), short_names(found.paths()));
@@ -149,9 +151,17 @@ TEST_F(TextFiles, BinaryFilesAreLeftOutUnlessNamed) {
   EXPECT_EQ(short_names(find("*", BinaryMeans::nothing).paths()).size(), 4u);
   EXPECT_EQ(read("b.txt"), (Names{"b.txt"})) << "named by itself";
   EXPECT_FALSE(find("b.txt").by_pattern);
-  EXPECT_NE(text_of(bytes).find("left out 1 (5 B): 1 binary ("), std::string::npos);
+  EXPECT_EQ(summary_of(bytes)["left_out"]["binary"],
+            Json({{"files", 1}, {"bytes", 5}, {"first", in("b.txt")}}));
+  EXPECT_EQ(text_of(bytes), "3 files (9 B); left out 1 (5 B): 1 binary (" + in("b.txt") + ")");
   EXPECT_NE(error_of([&] { (void)find("b*"); }).find("matches 1 file, all binary"),
             std::string::npos);
+}
+
+TEST(FilesText, OfAnOlderSummaryNamesNoEndingsAndNoFile) {
+  EXPECT_EQ(files_text(Json::parse(R"({"files": 5, "bytes": 2000, "left_out": {
+              "pattern": {"files": 636, "bytes": 3000}, "binary": {"files": 1, "bytes": 72}}})")),
+            "5 files (2.0 KiB); left out 637 (3.0 KiB): 636 by pattern, 1 binary");
 }
 
 TEST_F(TextFiles, WhatIsNotThereIsSaidWithWhatIs) {

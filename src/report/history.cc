@@ -1,7 +1,5 @@
 #include "report/history.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <limits>
 #include <span>
@@ -9,7 +7,6 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "base/units.h"
 #include "data/data_origin.h"
 #include "recipe/layer_names.h"
 
@@ -39,24 +36,6 @@ void add(Curves& curves, std::span<const std::string_view> names, int64_t step,
          const Json& figures) {
   curves.resize(names.size(), Series(kOperandPoints));
   for (size_t i = 0; i < names.size(); ++i) curves[i].add(step, number(figures, names[i]));
-}
-
-/// "5 files (1.9 MiB); left out 637 (15.1 MiB): 636 by pattern, 1 binary" of summary_of().
-std::string files_text(const Json& files) {
-  const auto size_of = [](int64_t bytes) { return size_text(static_cast<double>(bytes)); };
-  std::string text = fmt::format("{} ({})", counted(files.at("files").get<int64_t>(), "file"),
-                                 size_of(files.at("bytes").get<int64_t>()));
-  int64_t count = 0, bytes = 0;
-  std::vector<std::string> reasons;
-  for (const auto& [reason, left] : files.at("left_out").items()) {
-    count += left.at("files").get<int64_t>();
-    bytes += left.at("bytes").get<int64_t>();
-    reasons.push_back(fmt::format("{}{} {}", left.at("files").get<int64_t>(),
-                                  reason == name_of(LeftOut::pattern) ? " by" : "", reason));
-  }
-  if (count > 0)
-    text += fmt::format("; left out {} ({}): {}", count, size_of(bytes), fmt::join(reasons, ", "));
-  return text;
 }
 
 /// As validation_text() says it of the origin, but for files, which are counted as those to train

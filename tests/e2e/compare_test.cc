@@ -53,7 +53,7 @@ TEST_F(CompareCommand, SaysWhatWasReadAndLeftOut) {
       "compare", "tiny.toml",        "--recipes", "nvfp4",         "--seeds", "1",  "--no-twin",
       "--set",   "data.train=texts", "--set",     "train.steps=2", "--out",   "out"};
   const std::string out = run_well(args);
-  const std::string texts = "texts: 1 file (2.6 KiB); left out 1 (8 B): 1 by pattern";
+  const std::string texts = "texts: 1 file (2.6 KiB); left out 1 (8 B): 1 .md by pattern";
   const std::string where = "5 % of that text: the end of the text";
   EXPECT_NE(out.find(". Trained on " + texts + ". Validated on " + where + "."), std::string::npos)
       << out;

@@ -110,6 +110,7 @@ TEST_F(DataFiles, ARunSaysWhatAFolderMeans) {
   EXPECT_EQ(said[0]["step"], 0);
   EXPECT_EQ(said[0]["train"]["files"], 2);
   EXPECT_EQ(said[0]["train"]["left_out"]["pattern"]["files"], 2);
+  EXPECT_EQ(said[0]["train"]["left_out"]["binary"]["first"], "texts/c.txt");
   EXPECT_EQ(said[0]["validation"]["from"], "spread");
 }
 
