@@ -50,7 +50,7 @@ void read_recipe(RunConfig& config, const TomlDocument& document, size_t order) 
   if (const toml::table* keys = item->value->as_table()) {
     const RecipeDocument part{{document, keys}, std::string(kRecipePrefix)};
     config.said_recipe.add(part);
-    if (order > 0) config.set_recipe_keys.push_back(part);
+    if (order > 0) config.set_recipe_keys.push_back({part, order - 1});
   } else {
     const bool is_of_file = order == 0;
     config.said_recipe.start(
@@ -313,7 +313,7 @@ void RunConfig::set_recipe(const std::string& name) {
     throw Error({"recipe", "", toml_quote(name) + ": its name is not UTF-8",
                  "another name: TOML, in which a run says its recipe, holds nothing else"});
   said_recipe.start({name, "--recipe"});
-  for (const RecipeDocument& keys : set_recipe_keys) said_recipe.add(keys);
+  for (const auto& [keys, setting] : set_recipe_keys) said_recipe.add(keys);
   recipe = said_recipe.text();
 }
 

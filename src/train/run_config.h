@@ -108,14 +108,20 @@ struct GivenAt {
   size_t order = SIZE_MAX;  ///< 0: in the file; later ones go over earlier ones
 };
 
+/// Keys over any recipe, and which of the settings says them.
+struct SetRecipeKeys {
+  RecipeDocument keys;
+  size_t setting = 0;
+};
+
 struct RunConfig {
   std::string place;   ///< the file, for errors
   std::string folder;  ///< in which the file's paths are looked for first; empty: nowhere else
   std::map<std::string, GivenAt, std::less<>> given;
   /// As Recipe::load() takes it: with keys over it TOML of several lines.
   std::string recipe = "fp32";
-  SaidRecipe said_recipe;                       ///< of which that is made
-  std::vector<RecipeDocument> set_recipe_keys;  ///< of `settings`, over any recipe
+  SaidRecipe said_recipe;                      ///< of which that is made
+  std::vector<SetRecipeKeys> set_recipe_keys;  ///< none from before another recipe was named
   uint64_t seed = 1;
   uint64_t twin = 0;  ///< another run of the same seed: only the draws of rounding differ
   RunModel model;

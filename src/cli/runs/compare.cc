@@ -13,7 +13,6 @@
 #include "base/first_of.h"
 #include "base/json.h"
 #include "base/machine.h"
-#include "base/setting.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
@@ -205,33 +204,52 @@ std::vector<GridPoint> points_of(const CompareArgs& args) {
     RunFlags flags = args.run;
     flags.recipe = args.recipes.front();
     flags.settings.insert(flags.settings.end(), settings.begin(), settings.end());
-    return flags.load();
+    try {
+      return flags.load();
+    } catch (const Error& error) {
+      if (!error.parts().key.starts_with(kRecipePrefix)) throw;
+      throw at_point(error, recipe_labels({flags.recipe}).front(),
+                     fmt::format("{}", fmt::join(settings, ", ")));
+    }
   });
 }
 
-/// Those of --set that go over each of --recipes: none from before another recipe was named.
-std::vector<std::string> recipe_keys_of(const std::vector<std::string>& settings) {
-  std::vector<std::string> keys;
-  for (const std::string& setting : settings) {
-    const toml::table document = parse_setting(setting);
-    const toml::node* const recipe = document.get("recipe");
-    if (recipe == nullptr) continue;
-    if (recipe->is_table())
-      keys.push_back(setting);
-    else
-      keys.clear();
-  }
-  return keys;
+/// Those of --set that go over each of --recipes; `config`: of any point of the grid, whose own
+/// keys stand behind them.
+std::vector<std::string> recipe_keys_of(const CompareArgs& args, const RunConfig& config) {
+  const std::vector<std::string>& settings = args.run.settings;
+  std::vector<std::string> said;
+  for (const auto& [keys, setting] : config.set_recipe_keys)
+    if (setting < settings.size()) said.push_back(settings[setting]);
+  return said;
 }
 
-std::string out_of_time_text(const Comparison& comparison, const std::string& hours) {
-  constexpr size_t kNamed = 6;
-  const std::vector<std::string> missing = comparison.missing();
-  return fmt::format(
-      "the next run would exceed --hours {}: {} {} missing, {}; the same command "
-      "goes on",
-      hours, counted(static_cast<int64_t>(missing.size()), "run"),
-      missing.size() == 1 ? "is" : "are", first_of(missing, kNamed));
+/// What goes on with a comparison.
+std::string command_of(const CompareArgs& args) {
+  const CompareArgs defaults;
+  std::vector<std::string> words = {"compare"};
+  const std::vector<std::string> run = args.run.words();
+  words.insert(words.end(), run.begin(), run.end());
+  const auto add = [&](const char* flag, const std::string& value) {
+    words.insert(words.end(), {flag, value});
+  };
+  add("--recipes", fmt::format("{}", fmt::join(args.recipes, ",")));
+  if (args.seeds != defaults.seeds) add("--seeds", std::to_string(args.seeds));
+  for (const std::string& axis : args.grid) add("--grid", axis);
+  if (!args.hours.empty()) add("--hours", args.hours);
+  if (args.equal != defaults.equal) add("--equal", args.equal);
+  if (args.without_twin) words.emplace_back("--no-twin");
+  if (!args.out.empty()) add("--out", args.out);
+  if (args.json) words.emplace_back("--json");
+  return shell_command(words);
+}
+
+/// "3 of 12 runs are missing; to go on: narrowgauge compare ..."
+std::string missing_text(const Comparison& comparison, const CompareArgs& args) {
+  const size_t missing = comparison.missing();
+  return fmt::format("{} of {} {} missing; to go on: {}", missing,
+                     counted(std::ssize(comparison.runs()), "run"), missing == 1 ? "is" : "are",
+                     command_of(args));
 }
 
 int compare(const CompareArgs& args) {
@@ -240,8 +258,9 @@ int compare(const CompareArgs& args) {
       args.out.empty() ? first_run_folder(args.run.file) + "-compare" : args.out;
   const ComparePlan plan{
       .recipes = args.recipes, .seeds = args.seeds, .with_twin = !args.without_twin, .out = out};
-  Comparison comparison(compare_runs(points_of(args), plan), out, std::stod(args.equal),
-                        recipe_keys_of(args.run.settings));
+  const std::vector<GridPoint> points = points_of(args);
+  Comparison comparison(compare_runs(points, plan), out, std::stod(args.equal),
+                        recipe_keys_of(args, points.front().config));
   require_recipes(comparison.runs());
   require_own_outputs(comparison.runs(), out);
   ::signal(SIGPIPE, SIG_IGN);  // a closed pipe is no reason to lose the runs
