@@ -1,6 +1,6 @@
 // The program: runs the command that the command line names, turns failures into one line and an
-// exit code. 0 done, 1 failed, 2 wrong command line, 3 another rank was lost, 128 + signal after
-// SIGINT, SIGTERM, SIGHUP, SIGUSR1.
+// exit code. 0 done, 1 failed, 2 wrong command line, 3 another rank was lost, 4 the time that it
+// was given is over, 128 + signal after SIGINT, SIGTERM, SIGHUP, SIGUSR1.
 #include <fcntl.h>
 #include <unistd.h>
 

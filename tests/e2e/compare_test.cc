@@ -190,8 +190,15 @@ TEST_F(CompareCommand, StopsWhereTheHoursEnd) {
     return all;
   };
   const Result first = run(with({"--set", "train.steps=1000000", "--hours", "0.0005"}));
-  EXPECT_EQ(first.code, 0) << first.err;
-  EXPECT_NE(first.err.find("9 runs are missing, out/fp32-seed1, "), std::string::npos) << first.err;
+  EXPECT_EQ(first.code, 4) << first.err;
+  EXPECT_NE(first.err.find("no other run ends within --hours 0.0005: 9 of 9 runs are missing; to "
+                           "go on: "),
+            std::string::npos)
+      << first.err;
+  EXPECT_NE(first.err.find(" compare tiny.toml --set train.steps=1000000 --recipes fp32,bf16 "
+                           "--hours 0.0005 --out out\n"),
+            std::string::npos)
+      << first.err;
   EXPECT_FALSE(fs::is_empty(path("out/fp32-seed1/checkpoints"))) << "the next call goes on";
   EXPECT_FALSE(fs::exists(path("out/bf16-seed1")));
 
@@ -199,7 +206,11 @@ TEST_F(CompareCommand, StopsWhereTheHoursEnd) {
   args.insert(args.end(), {"--set", "train.steps=3"});
   (void)run_well(with({"--seeds", "1"}));
   const Result later = run(with({"--seeds", "2", "--hours", "1e-9"}));
-  EXPECT_NE(later.err.find("3 runs are missing, out/fp32-seed2, "), std::string::npos) << later.err;
+  EXPECT_EQ(later.code, 4) << later.err;
+  EXPECT_NE(later.err.find(": 3 of 6 runs are missing; to go on: "), std::string::npos)
+      << later.err;
+  EXPECT_NE(later.out.find("3 of 6: out/"), std::string::npos) << later.out;
+  EXPECT_EQ(later.out.find("4 of 6: "), std::string::npos) << "it is not begun:\n" << later.out;
   EXPECT_FALSE(fs::exists(path("out/fp32-seed2"))) << "not begun";
   EXPECT_NE(later.out.find("3 of 6 runs are missing"), std::string::npos) << later.out;
   EXPECT_EQ(Json::parse(text_of(path("out/compare.json")))["unfinished"].size(), 3u);

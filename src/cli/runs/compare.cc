@@ -2,6 +2,8 @@
 // settings, as a table.
 #include "compare/compare.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -9,8 +11,8 @@
 #include <set>
 #include <utility>
 
+#include "base/exit_codes.h"
 #include "base/files.h"
-#include "base/first_of.h"
 #include "base/json.h"
 #include "base/machine.h"
 #include "base/text.h"
@@ -135,11 +137,9 @@ class Comparison {
     const auto steps = static_cast<double>(runs_[run].config.train.steps);
     return (same > 0 ? same : most) * std::max(0.0, 1 - done / steps);
   }
-  [[nodiscard]] std::vector<std::string> missing() const {
-    std::vector<std::string> folders;
-    for (size_t i = 0; i < runs_.size(); ++i)
-      if (!finished_[i]) folders.push_back(on_one_line(runs_[i].folder));
-    return folders;
+  [[nodiscard]] size_t missing() const {
+    return static_cast<size_t>(
+        std::ranges::count_if(finished_, [](const auto& run) { return !run.has_value(); }));
   }
   [[nodiscard]] FinishedRuns finished() const {
     FinishedRuns all{.runs = runs_, .finished = {}, .out = out_};
@@ -183,12 +183,13 @@ Ending run_all(Comparison& comparison, const TimeLimit& limit, CompareScreen& sc
   comparison.take_finished();
   size_t number = 0;
   for (const size_t i : comparison.order()) {
+    const bool is_finished = comparison.has(i);
+    if (!is_finished && comparison.seconds_of(i) > limit.seconds_left()) return Ending::out_of_time;
     screen.put(fmt::format("{} of {}: {}", ++number, runs.size(), on_one_line(runs[i].folder)));
-    if (comparison.has(i)) {
+    if (is_finished) {
       screen.put("  is already finished");
       continue;
     }
-    if (comparison.seconds_of(i) > limit.seconds_left()) return Ending::out_of_time;
     const std::optional<CompareResult> result = trained(runs[i], StopAtSignals::flag(), screen);
     if (!result) return limit.seconds_left() < 0 ? Ending::out_of_time : Ending::stopped;
     comparison.put(i, *result);
@@ -268,10 +269,9 @@ int compare(const CompareArgs& args) {
   CompareScreen screen(args.json, limit);
   const Ending ending = run_all(comparison, limit, screen);
   if (ending == Ending::stopped) {
-    screen.put("stopped; the same command goes on");
+    screen.put("stopped: " + missing_text(comparison, args));
     return signals.exit_code();
   }
-  if (ending == Ending::out_of_time) note(out_of_time_text(comparison, args.hours));
   const FinishedRuns finished = comparison.finished();
   if (!finished.finished.empty()) write_compare_files(finished);  // also of runs from before
   screen.require_written();
@@ -279,7 +279,10 @@ int compare(const CompareArgs& args) {
     print_json(json_of(finished));
   else if (!finished.finished.empty())
     print("\n{}\n{}", text_of(finished), files_text(out));
-  return 0;
+  if (ending == Ending::complete) return 0;
+  note(fmt::format("no other run ends within --hours {}: {}", args.hours,
+                   missing_text(comparison, args)));
+  return kOutOfTime;
 }
 
 constexpr const char* kCompareFooter =
@@ -305,7 +308,9 @@ void declare_compare(Flags flags, CompareArgs& args) {
       .option("--grid KEY=V,V", args.grid,
               "all recipes and seeds with each value, e.g. train.lr=1e-3,2e-3; several multiply")
       .repeats();
-  flags.option("--hours H", args.hours, "start no run that would end later; the next call goes on")
+  flags
+      .option("--hours H", args.hours,
+              "start no run that would end later (exit code 4); the next call goes on")
       .check(number_between("0", "10000"));
   flags.setting("--equal NATS", args.equal, "an interval within this of 0 is called equal")
       .check(number_between("0", "1000"));
