@@ -55,6 +55,7 @@ struct CompareTable {
   int64_t tests = 0;                          ///< that p of own losses is corrected for
   std::vector<std::string> machines;          ///< of the results, each once
   std::vector<std::string> recipe_keys = {};  ///< "recipe.KEY=VALUE" over each recipe
+  std::vector<std::string> saved_as = {};     ///< train.save_dtype where that rounds: BF16, F16
 };
 
 /// `results` in the order of compare_runs; some of them may be missing.

@@ -208,6 +208,11 @@ std::vector<std::string> compare_sentences(const CompareTable& table) {
     sentences.emplace_back(
         "The validation loss is in each recipe's own numbers; \"in BF16\" is that of the same "
         "model validated once more in recipe bf16, so that only training differs.");
+  if (has_bf16(table) && !table.saved_as.empty())
+    sentences.push_back(fmt::format(
+        "In BF16 the weights are read from model/, which train.save_dtype rounds to {}; losses in "
+        "own numbers are of the weights as they were trained.",
+        fmt::join(table.saved_as, " or ")));
   if (std::string text = one_figure_sentence(table); !text.empty())
     sentences.push_back(std::move(text));
   if (is_compared(table)) {

@@ -30,8 +30,10 @@ TEST_F(CompareCommand, SaysWhichLayersOverridesMean) {
 
 TEST_F(CompareCommand, SaysTheKeysOverEachRecipe) {
   const std::string key = "recipe.linear.dgrad.grad.rounding=stochastic";
-  const std::string out = run_well({"compare", "tiny.toml", "--recipes", "mxfp4-nr", "--seeds", "1",
-                                    "--out", "out", "--set", "train.steps=2", "--set", key});
+  const std::string out =
+      run_well({"compare", "tiny.toml", "--recipes", "mxfp4-nr", "--seeds", "1", "--out", "out",
+                "--set", "train.steps=2", "--set", key, "--set", "train.save_dtype=F16"});
+  EXPECT_NE(out.find("which train.save_dtype rounds to F16"), std::string::npos) << out;
   EXPECT_NE(out.find(" Over each recipe: " + key + "."), std::string::npos) << out;
   EXPECT_NE(out.find("other draws of rounding"), std::string::npos) << "its twin draws: " << out;
   for (const char* file : {"out/compare.md", "out/compare.csv", "out/report.html"})

@@ -152,6 +152,10 @@ class Comparison {
     }
     all.table = compare_table(all.results(), equal_);
     all.table.recipe_keys = recipe_keys_;
+    std::set<std::string> saved_as;
+    for (const CompareRun& run : runs_) saved_as.insert(run.config.train.save_dtype);
+    saved_as.erase("F32");
+    all.table.saved_as = {saved_as.begin(), saved_as.end()};
     return all;
   }
 
