@@ -63,7 +63,11 @@ CompareRun run_of(const GridPoint& point, const std::string& recipe, uint64_t se
   CompareRun run{.config = as_begun(point.config, folder),
                  .of = {.label = label, .settings = point.settings, .twin = TwinOf::none},
                  .folder = folder};
-  run.config.set_recipe(recipe);
+  try {
+    run.config.set_recipe(recipe);
+  } catch (const Error& error) {
+    throw at_point(error, label, text_of(point.settings));
+  }
   run.config.given["recipe"] = {.place = "--recipes"};
   run.config.seed = seed;
   return run;
@@ -90,6 +94,12 @@ std::vector<std::string> recipe_labels(const std::vector<std::string>& recipes) 
     labels.push_back(label);
   }
   return labels;
+}
+
+Error at_point(const Error& error, const std::string& label, const std::string& point) {
+  Error::Parts parts = error.parts();
+  parts.remedy += fmt::format(" (recipe {}{})", label, point.empty() ? "" : ", --grid " + point);
+  return Error(parts);
 }
 
 std::vector<CompareRun> compare_runs(const std::vector<GridPoint>& points,
@@ -128,11 +138,7 @@ void require_recipes(const std::vector<CompareRun>& runs) {
       require_matches(recipe, layers_of(model));
       require_lora_numbers(config, recipe, model);
     } catch (const Error& error) {
-      Error::Parts parts = error.parts();
-      const std::string point = text_of(of.settings);
-      parts.remedy +=
-          fmt::format(" (recipe {}{})", of.label, point.empty() ? "" : ", --grid " + point);
-      throw Error(parts);
+      throw at_point(error, of.label, text_of(of.settings));
     }
   }
 }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/json_fwd.h"
 #include "compare/grid.h"
 #include "run/memory_kind.h"
@@ -50,6 +51,11 @@ struct ComparePlan {
   bool with_twin = true;  ///< of the first recipe that draws, else of the first
   std::string out;
 };
+
+/// An error that a recipe has at a point of the grid, the same with both named. `point`: text_of()
+/// its settings.
+[[nodiscard]] Error at_point(const Error& error, const std::string& label,
+                             const std::string& point);
 
 /// All points × recipes × seeds, seeds of the first recipe first, a point's twins last. Throws
 /// Error where recipe_labels() does and where seeds are too large for a run file.

@@ -158,6 +158,19 @@ TEST_F(CompareCommand, RefusesARecipeBeforeAnyRun) {
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
+TEST_F(CompareCommand, RefusesAKeyByTheRecipeThatItDoesNotSuit) {
+  const auto refuses = [&](const std::string& recipes) {
+    expect_refused({"compare", "tiny.toml", "--recipes", recipes, "--seeds", "1", "--out", "out",
+                    "--grid", "recipe.linear.fprop.input.scale_rule=rceil"},
+                   1,
+                   {"recipe.linear.fprop.input.scale_rule: \"rceil\" for \"none\" scales: ",
+                    " (recipe bf16, --grid recipe.linear.fprop.input.scale_rule=rceil)"});
+  };
+  refuses("bf16,mxfp4-all");
+  refuses("mxfp4-all,bf16");
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
 TEST_F(CompareCommand, SaysNumbersOfEachPointOfAGrid) {
   write_text(path("late.toml"),
              "inherit = 'mxfp4-all'\n[[override]]\nblocks = '-1:'\nlinear = 'bf16'\n"
