@@ -155,6 +155,25 @@ TEST(CompareTable, ComparesOwnLossesAndThoseInBf16) {
       "A forward pass in BF16 makes one figure of the two losses: those of bf16 are the same.");
 }
 
+TEST(CompareTable, SaysOnHowManyDifferencesAnIntervalRestsAndWhatWasRounded) {
+  CompareTable table = compare_table({result("bf16", 1, 1.50, 1.50), result("bf16", 2, 1.60, 1.60),
+                                      result("a", 1, 1.541, 1.502), result("a", 2, 1.640, 1.601)},
+                                     0.005);
+  const auto text = [&] {
+    std::string all;
+    for (const std::string& sentence : compare_sentences(table)) all += sentence + "\n";
+    return all;
+  };
+  EXPECT_NE(text().find("of all recipes together, with 1 degree of freedom)"), std::string::npos)
+      << text();
+  EXPECT_EQ(text().find("train.save_dtype"), std::string::npos);
+  table.saved_as = {"BF16", "F16"};
+  EXPECT_NE(
+      text().find("from model/, which train.save_dtype rounds to BF16 or F16; losses in own "),
+      std::string::npos)
+      << text();
+}
+
 TEST(CompareTable, OfOneSeedSaysThatNothingCanBeJudged) {
   const CompareTable table =
       compare_table({result("bf16", 1, 1.5, 1.5), result("a", 1, 1.9, 1.9)}, 0.005);

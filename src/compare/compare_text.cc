@@ -81,9 +81,8 @@ std::string scatter_text(const CompareTable& table, const CompareBlock& block,
   if (scatter.is_pooled)
     return fmt::format(
         "how far a difference scatters from seed to seed, {:.4f} nats (a standard deviation, of "
-        "all "
-        "recipes together, with {} degrees of freedom)",
-        scatter.sd, scatter.degrees);
+        "all recipes together, with {} of freedom)",
+        scatter.sd, counted(scatter.degrees, "degree"));
   if (scatter.unlike < 0) return "";
   const CompareRow& unlike = table.rows[block.rows[static_cast<size_t>(scatter.unlike)]];
   return fmt::format(
