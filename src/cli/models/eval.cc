@@ -69,7 +69,7 @@ void eval(const EvalArgs& args) {
   json.update(report::numbers_json(open.recipe, open.phase, open.model->config()));
   print_either(
       args.json, json,
-      fmt::format("loss           {:.6f}\n"
+      fmt::format("loss           {:.6f} nats per token\n"
                   "perplexity     {:.4f} per token, {:.4f} per byte\n"
                   "bits per byte  {:.6f}\n"
                   "tokens         {} in windows of {}, recipe {}\n{}"
