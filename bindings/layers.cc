@@ -101,7 +101,7 @@ class Layer {
   /// The three products for whoever computes them otherwise: of each operand its keys as TOML and
   /// the row of its element.
   [[nodiscard]] nb::dict form() const {
-    constexpr const char* kSigns[] = {"random", "fixed", "none"};
+    constexpr const char* kSigns[] = {"random", "fixed", "none", "layer"};
     const LinearRecipe& recipe = layer_.linear().recipe();
     const auto operand = [](const Operand& cast) {
       Operand plain;

@@ -49,11 +49,12 @@ struct PrepareBoth {
   void each_source(const auto& f) const { f("source", source); }
 };
 
-/// For tests and export: values of operand rows first_row ... and the first values.cols along k as
-/// the GEMM sees them, transform included and prescale not undone; codes (one per uint16, row-major
-/// in the shape of values) where non-null, and null for FP32 elements. What decodes all of them
-/// where non-null, of casts with scales: multipliers of the blocks, shaped as scale_shape() says of
-/// the operand, NaN for E8M0's 0xFF, and the one number of the second level, else 1.
+/// Values of operand rows first_row ... and the first values.cols along k as
+/// the GEMM sees them, transform included and, unless asked for, prescale not undone; codes (one
+/// per uint16, row-major in the shape of values) where non-null, and null for FP32 elements. What
+/// decodes all of them where non-null, of casts with scales: multipliers of the blocks, shaped as
+/// scale_shape() says of the operand, NaN for E8M0's 0xFF, and the one number of the second level,
+/// else 1.
 struct Unpack {
   static constexpr std::string_view kName = "unpack";
   static constexpr TimeKind kTime = TimeKind::elementwise;
@@ -63,7 +64,22 @@ struct Unpack {
   uint16_t* codes = nullptr;
   float* scales = nullptr;
   float* tensor_scale = nullptr;
+  bool undoes_prescale = false;  ///< values are divided by it
   void each_output(const auto& f) const { f("values", values); }
+};
+
+/// y (M, K) = or += x (M, k_padded) · Hᵀ, without the columns that padded K: what a product gave in
+/// the basis of a transform along its columns. Of each group of x butterflies, then · 1/(g·c_g),
+/// then the signs [linear.md 3], in FP32; rounded as a Gemm's y.
+struct TurnBack {
+  static constexpr std::string_view kName = "turn_back";
+  static constexpr TimeKind kTime = TimeKind::quantize;
+  View y;
+  ConstView x;  ///< FP32
+  Hadamard hadamard;
+  Into into = Into::overwrite;  ///< or add
+  Compute round = Compute::fp32;
+  void each_output(const auto& f) const { f("output", y); }
 };
 
 /// y (M, N) = alpha · A (M, K) · B (N, K)ᵀ + bias by the accumulation rules of formats.md §9;

@@ -24,10 +24,13 @@ NG_HD constexpr float hadamard_factor(int g) { return g <= 32 ? 0.25f : 0.125f; 
 /// g = 0.
 NG_HD constexpr float hadamard_alpha(int g) { return g == 32 || g == 128 ? 0.5f : 1.0f; }
 
-/// In place on g values: signs, butterflies with strides 1, 2, 4, ... in FP32, then · c_g.
-NG_HD constexpr void hadamard_transform(float* x, int g, const uint32_t* signs) {
-  for (int j = 0; j < g; ++j)
-    if (((signs[j / 32] >> (j % 32)) & 1) != 0) x[j] = -x[j];
+/// Undoes c_g·H: 1/(g·c_g), exact: 1/4, 1/8, 1/8, 1/16.
+NG_HD constexpr float hadamard_back_factor(int g) {
+  return 1.0f / (static_cast<float>(g) * hadamard_factor(g));
+}
+
+/// In place on g values: butterflies with strides 1, 2, 4, ... in FP32.
+NG_HD constexpr void hadamard_butterflies(float* x, int g) {
   for (int stride = 1; stride < g; stride *= 2) {
     for (int j = 0; j < g; ++j) {
       if ((j & stride) != 0) continue;
@@ -37,7 +40,27 @@ NG_HD constexpr void hadamard_transform(float* x, int g, const uint32_t* signs) 
       x[j + stride] = u - v;
     }
   }
+}
+
+NG_HD constexpr bool has_negative_sign(const uint32_t* signs, int j) {
+  return ((signs[j / 32] >> (j % 32)) & 1) != 0;
+}
+
+/// In place on g values: signs, butterflies with strides 1, 2, 4, ... in FP32, then · c_g.
+NG_HD constexpr void hadamard_transform(float* x, int g, const uint32_t* signs) {
+  for (int j = 0; j < g; ++j)
+    if (has_negative_sign(signs, j)) x[j] = -x[j];
+  hadamard_butterflies(x, g);
   for (int j = 0; j < g; ++j) x[j] *= hadamard_factor(g);
+}
+
+/// What undoes it, in place: butterflies, then · 1/(g·c_g), then signs.
+NG_HD constexpr void hadamard_back(float* x, int g, const uint32_t* signs) {
+  hadamard_butterflies(x, g);
+  for (int j = 0; j < g; ++j) {
+    x[j] *= hadamard_back_factor(g);
+    if (has_negative_sign(signs, j)) x[j] = -x[j];
+  }
 }
 
 /// `hadamard_signs = "fixed"`: TransformerEngine's + + + - + - - - - - - + - + - -, repeated every

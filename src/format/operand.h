@@ -22,6 +22,8 @@ using narrowgauge::Select;
 using narrowgauge::Subnormals;
 enum class Scaling : uint8_t { current, delayed };
 enum class AmaxCompute : uint8_t { max, most_recent };
+enum class ScaleOf : uint8_t { amax, rms, mean_abs };  ///< what of a block its scale is made of
+enum class From : uint8_t { original, fprop };         ///< what a backward operand is made of
 
 /// The encoder's word for it.
 [[nodiscard]] constexpr OverflowRule overflow_rule(Overflow overflow) {
@@ -39,6 +41,7 @@ struct Operand {
   AmaxCompute amax_compute = AmaxCompute::max;
   int margin = 0;
   ScaleRule scale_rule = ScaleRule::floor;
+  ScaleOf scale_of = ScaleOf::amax;
   Fits fit = {};  ///< none: the element's largest value
   Select select = Select::mse;
   float scale_max = 448.0f;  ///< two-level scales only
@@ -47,6 +50,7 @@ struct Operand {
   Overflow overflow = Overflow::saturate;
   Subnormals subnormals = Subnormals::keep;
   float prescale = 1.0f;
+  From from = From::original;  ///< of a linear layer's dgrad.weight and wgrad.input
 
   friend bool operator==(const Operand&, const Operand&) = default;
 

@@ -40,7 +40,8 @@ std::vector<Rule> element_rules(const Operand& o) {
        "\"none\": fp32 is never rounded"},
       {"scale", name == "mxint8" && !none && !e8m0, scale_for_name, "\"e8m0\""},
       {"scale", e8m0 && (wide || full_range || integer), scale_for_name, "\"fp32\" or \"pow2\""},
-      {"scale", e4m3 && name != "e2m1", scale_for_name, "element = \"e2m1\", or another scale"},
+      {"scale", e4m3 && name != "e2m1" && name != "int4", scale_for_name,
+       "element = \"e2m1\" or \"int4\", or another scale"},
       {"rounding", name == "fp32" && o.rounding == Rounding::stochastic,
        "\"stochastic\" for fp32 elements", "\"nearest\": fp32 is never rounded"},
       {"subnormals",
@@ -66,6 +67,24 @@ std::vector<Rule> fit_rules(const Operand& o) {
        fmt::format("a list for blocks of {}", block_text(o.block)), "one fit, or block = [r, c]"},
       {"prescale", chooses && o.prescale != 1, fmt::format("{} beside a list of fits", o.prescale),
        "1, or one fit"},
+  };
+}
+
+/// What a statistic in place of amax asks.
+std::vector<Rule> statistic_rules(const Operand& o) {
+  const bool has_one = o.scale_of != ScaleOf::amax;
+  const bool e8m0 = o.scale == ScaleKind::e8m0;
+  const bool integer = o.element->kind == ElementKind::integer && o.element->mantissa_bits == 0;
+  const bool is_scale = o.scale_of == ScaleOf::mean_abs && integer && o.scale == ScaleKind::fp32;
+  return {
+      {"scale_of", has_one && !e8m0 && !is_scale,
+       fmt::format("{} for {} scales of {} elements",
+                   o.scale_of == ScaleOf::rms ? "\"rms\"" : "\"mean_abs\"",
+                   quoted(name_of(o.scale)), o.element->short_name),
+       "\"amax\"; scale = \"e8m0\", or \"mean_abs\" and scale = \"fp32\" of integers"},
+      {"scale_rule", has_one && o.scale_rule == ScaleRule::mse,
+       "\"mse\" beside a scale that is not of amax", "\"floor\", \"rceil\", \"ceil\" or \"even\""},
+      {"fit", has_one && o.fit.size() > 0, "a fit of a scale that is not of amax", "no fit"},
   };
 }
 
@@ -105,8 +124,8 @@ std::vector<Rule> rules_of_scale(const Operand& o) {
 }  // namespace
 
 std::optional<OperandConflict> conflict_of(const Operand& operand) {
-  for (const std::vector<Rule>& rules :
-       {element_rules(operand), rules_of_scale(operand), fit_rules(operand)})
+  for (const std::vector<Rule>& rules : {element_rules(operand), rules_of_scale(operand),
+                                         fit_rules(operand), statistic_rules(operand)})
     for (const Rule& rule : rules)
       if (rule.broken) return OperandConflict{rule.key, rule.problem, std::string(rule.remedy)};
   return {};

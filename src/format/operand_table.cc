@@ -166,6 +166,20 @@ void add_rule(Rows& rows) {
   rows.beside(kInNvfp4);
 }
 
+void add_scale_of(Rows& rows) {
+  rows.choice<ScaleOf>(
+      "scale_of", &Operand::scale_of,
+      {{{"amax", ScaleOf::amax}, {"rms", ScaleOf::rms}, {"mean_abs", ScaleOf::mean_abs}}},
+      "what of a block its scale is made of: the largest magnitude, the deviation from the mean, "
+      "or "
+      "the mean magnitude",
+      {.part = Part::scale});
+  rows.equation(
+      "rms: t = 2.92247856 · √(mean (x - mean x)²) / max; mean_abs: t = mean |x|; "
+      "scale = t, of e8m0 2^⌊log2 t⌋, rceil and ceil: 2^⌈log2 t⌉, even: the nearest in log2");
+  rows.beside(kInMxfp4);
+}
+
 void add_fits(Rows& rows) {
   rows.own(
       {.path = "fit",
@@ -261,6 +275,17 @@ void add_rounding(Rows& rows) {
   rows.keys.back().example = "0.75";
 }
 
+void add_from(Rows& rows) {
+  rows.choice<From>("from", &Operand::from,
+                    {{{"original", From::original}, {"fprop", From::fprop}}},
+                    "what a backward operand is made of: the tensor, or what the forward GEMM read "
+                    "of it",
+                    {.places = {"linear.dgrad.weight", "linear.wgrad.input"}});
+  rows.equation("fprop: Q(x̂) in place of Q(x), x̂ the forward operand's values");
+  rows.keys.back().example = "\"fprop\"";
+  rows.beside(kInNvfp4);
+}
+
 /// What an operand prints for each key.
 std::vector<std::string> printed(const Operand& operand) {
   std::vector<std::string> texts;
@@ -298,8 +323,10 @@ const std::vector<OperandKey>& operand_keys() {
     add_scale(rows);
     add_delayed(rows);
     add_rule(rows);
+    add_scale_of(rows);
     add_fits(rows);
     add_rounding(rows);
+    add_from(rows);
     return rows.keys;
   }();
   return keys;

@@ -3,6 +3,7 @@
 // installed library, Python and docs/keys.md follow from the rows.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -38,6 +39,7 @@ struct OperandKeyUse {
   std::string_view field = {};  ///< in the library and in Python; empty: these have none
   KeyFlag flag = {};
   KeyNeed need = {};
+  std::vector<std::string_view> places = {};  ///< the operands that have it; empty: all
   bool is_told_by_value = false;  ///< describe() says "stochastic", not "rounding stochastic"
   std::function<void(Operand&)> forget = {};  ///< back to the default
 };
@@ -45,6 +47,12 @@ struct OperandKeyUse {
 struct OperandKey : Key<Operand>, OperandKeyUse {
   [[nodiscard]] bool has_effect(const Operand& operand) const {
     return need.is_met == nullptr || need.is_met(operand);
+  }
+  /// Whether the operand at a path, which may begin with more, can say it.
+  [[nodiscard]] bool is_of(std::string_view operand) const {
+    return places.empty() || std::ranges::any_of(places, [&](std::string_view place) {
+             return operand.ends_with(place);
+           });
   }
 };
 

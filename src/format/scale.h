@@ -38,6 +38,15 @@ NG_HD constexpr int e8m0_exponent(ScaleRule rule, float amax, const ElementRange
   }
 }
 
+/// The same of a scale t > 0 that only has to become a power of two: `even` takes the nearest in
+/// log2. [linear.md 6]
+NG_HD constexpr int e8m0_exponent(ScaleRule rule, float t) {
+  const uint64_t significand = significand_of(t);  // 2^23 ... 2^24
+  const bool is_up = rule == ScaleRule::even ? significand * significand > uint64_t{1} << 47
+                                             : rule != ScaleRule::floor && significand != 1u << 23;
+  return floor_log2(t) + (is_up ? 1 : 0);
+}
+
 /// Code of a scale 2^e: clamped to the finite codes.
 NG_HD constexpr uint32_t e8m0_code(int e) {
   return e < -127 ? 0u : e > 127 ? 254u : static_cast<uint32_t>(e + 127);

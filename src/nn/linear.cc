@@ -39,6 +39,11 @@ void reset(Run& run, const DelayedScale& state, int history) {
   run.execute(Fill{.x = {state.history, 1, history, history}, .value = 0.0f});
 }
 
+void execute(Run& run, const BackwardProduct& product) {
+  run.execute(product.gemm);
+  if (product.back) run.execute(*product.back);
+}
+
 // A number or a row of numbers of a delayed scale.
 float* persistent_row(Run& run, const std::string& layer, OperandRole role, std::string_view what,
                       int count) {
@@ -144,12 +149,29 @@ bool Linear::is_part(OperandRole role) const {
   return (cut.axis == Cut::Axis::rows) == is_grad;
 }
 
+// What the forward GEMM reads as it is, in FP32 or BF16, is the original.
+bool Linear::is_from_fprop(OperandRole role) const {
+  if (cast(role).from != From::fprop) return false;
+  const Operand& read =
+      cast(is_weight(role) ? OperandRole::fprop_weight : OperandRole::fprop_input);
+  const bool is_plain =
+      read.is_unscaled() && (read.element->bits == 32 || read.element->short_name == "bf16");
+  return recipe().fprop.hadamard > 0 || !is_plain;
+}
+
+int64_t Linear::source_cols(OperandRole role) const {
+  if (recipe().fprop.hadamard == 0 || !is_from_fprop(role)) return inputs();
+  OperandSpec read = operand_form(recipe(), OperandRole::fprop_input);
+  read.k = inputs();
+  return read.k_padded();
+}
+
 OperandSpec Linear::spec(OperandRole role, int64_t tokens, const Run& run) const {
   const GemmRecipe& gemm = gemm_of(recipe(), role);
   OperandSpec spec = operand_form(recipe(), role);
   const int64_t rows = is_weight(role) ? outputs() : tokens;
   const bool grad = role == OperandRole::dgrad_grad || role == OperandRole::wgrad_grad;
-  const int64_t cols = grad ? outputs() : inputs();
+  const int64_t cols = grad ? outputs() : source_cols(role);
   const bool transposed = spec.contract == Contract::rows;
   spec.rows = transposed ? cols : rows;
   spec.k = transposed ? rows : cols;
@@ -158,9 +180,10 @@ OperandSpec Linear::spec(OperandRole role, int64_t tokens, const Run& run) const
     spec.cast.sr_bits = Operand{}.sr_bits;  // means nothing any more
   }
   if (gemm.hadamard > 0) {
+    const bool is_lasting = gemm.hadamard_signs == HadamardSigns::layer;
     const RandomKey key{.seed = run.seed(),
                         .tensor = weight_->id,
-                        .step = run.evaluating() ? 0 : run.moment().step,
+                        .step = run.evaluating() || is_lasting ? 0 : run.moment().step,
                         .purpose = Purpose::hadamard_signs,
                         .micro = 0};
     spec.hadamard = {gemm.hadamard, signs_for(gemm.hadamard_signs, key, gemm_group(role))};
@@ -199,7 +222,7 @@ OperandRequest Linear::request(const Run& run, OperandRole role, const Source& s
 void Linear::place_in_whole(OperandRole role, PrepareContext& context) const {
   const Cut& cut = weight_->spec.cut;
   if (!cut || !is_part(role)) return;
-  const int64_t size = cut.axis == Cut::Axis::rows ? outputs() : inputs();
+  const int64_t size = cut.axis == Cut::Axis::rows ? outputs() : source_cols(role);
   if (is_weight(role) && cut.axis == Cut::Axis::rows) {
     context.first_row = cut.part * size;
     return;
@@ -226,6 +249,40 @@ const Prepared& Linear::activation(Run& run, OperandRole role, Source& source) {
   return made;
 }
 
+Tensor Linear::decoded(Run& run, const PackedOperand& packed, OperandRole role) const {
+  Tensor values =
+      run.tensor(packed.spec.rows, source_cols(role), fp32_format(), MemoryKind::operands);
+  run.execute(Unpack{.packed = &packed, .values = values, .undoes_prescale = true});
+  return values;
+}
+
+Source Linear::forward_input(Run& run, Source& x) const {
+  OperandRequest by = request(run, OperandRole::fprop_input, x);
+  by.context.stats = nullptr;  // counted in the forward pass
+  Tensor amax;
+  if (!x.has_operand(by.spec, by.context.key))
+    share_amax(run, OperandRole::fprop_input, x.values(), by, amax);
+  const Prepared& made = x.operand(run, by.spec, by.context);
+  const Tensor values = decoded(run, made.packed, OperandRole::wgrad_input);
+  return {values, values.view(), x.tensor(), x.first_row()};
+}
+
+BackwardProduct Linear::backward_product(Run& run, const Gemm& plain, OperandRole role) const {
+  if (recipe().fprop.hadamard == 0 || !is_from_fprop(role))
+    return {.gemm = plain, .back = {}, .turned = {}};
+  BackwardProduct made{.gemm = plain, .back = TurnBack{}, .turned = {}};
+  made.turned = run.tensor(plain.y.rows, source_cols(role), fp32_format());
+  made.gemm.y = made.turned;
+  made.gemm.into = Into::overwrite;
+  made.gemm.round = Compute::fp32;
+  *made.back = {.y = plain.y,
+                .x = made.turned.view(),
+                .hadamard = spec(OperandRole::fprop_input, 0, run).hadamard,
+                .into = plain.into == Into::overwrite ? Into::overwrite : Into::add,
+                .round = plain.round};
+  return made;
+}
+
 ReadableWeight Linear::read_weight(Run& run, bool as_stored) {
   if (as_stored) return readable_elements(run, *weight_);
   if (!noise_) return readable(run, *weight_);
@@ -242,8 +299,16 @@ Prepared Linear::weight_operand(Run& run, OperandRole role) {
     NG_CHECK(kept.packed.spec == asked, name_, name_of(role));
     return kept;
   }
-  const bool is_stored = !noise_ && takes_stored(asked, weight_->weight.value.cast);
-  const ReadableWeight weight = read_weight(run, is_stored);
+  const bool from_fprop = is_from_fprop(role);
+  const bool is_stored = !noise_ && !from_fprop && takes_stored(asked, weight_->weight.value.cast);
+  ReadableWeight weight;
+  if (from_fprop) {
+    const Prepared read = weight_operand(run, OperandRole::fprop_weight);
+    weight.copy = decoded(run, read.packed, role);
+    weight.view = weight.copy;
+  } else {
+    weight = read_weight(run, is_stored);
+  }
   OperandRequest by{asked, context(role, weight_->id, run)};
   place_in_whole(role, by.context);
   Tensor amax;
@@ -254,7 +319,9 @@ Prepared Linear::weight_operand(Run& run, OperandRole role) {
   Prepared made = prepare_operand(run, weight.copy, weight.view, asked, by.context,
                                   weight_->operand_memory[of_role]);
   if (!is_stored) show(run, role, made, weight.view);
-  if (again_this_step) kept = made;
+  // What is read in place in memory of the step ends with the step's program.
+  const bool ends_with_step = made.source && weight_->operand_memory[of_role] != nullptr;
+  if (again_this_step && !ends_with_step) kept = made;
   return made;
 }
 
@@ -285,28 +352,35 @@ void Linear::dgrad(Run& run, const View& dx, Into into, Source& dy) {
   const Prepared w = weight_operand(run, OperandRole::dgrad_weight);
   const Prepared& qdy = activation(run, OperandRole::dgrad_grad, dy);
   const Run::Place place = run.in(name_, "dgrad.output");
-  const Gemm product{.y = dx,
-                     .a = &qdy.packed,
-                     .b = &w.packed,
-                     .into = into,
-                     .bias = {},
-                     .round = recipe().dgrad.output,
-                     .time = time_of(TimeKind::gemm_dgrad)};
-  run.execute(product);
-  if (is_observed(run)) observer_->output_gradient(*this, dy, product);
+  const BackwardProduct product = backward_product(run,
+                                                   {.y = dx,
+                                                    .a = &qdy.packed,
+                                                    .b = &w.packed,
+                                                    .into = into,
+                                                    .bias = {},
+                                                    .round = recipe().dgrad.output,
+                                                    .time = time_of(TimeKind::gemm_dgrad)},
+                                                   OperandRole::dgrad_weight);
+  execute(run, product);
+  if (is_observed(run))
+    observer_->output_gradient(*this, dy, product.gemm, product.back ? &*product.back : nullptr);
 }
 
 void Linear::wgrad(Run& run, const GradientTarget& target, Source& x, Source& dy) {
   const Prepared& qdy = activation(run, OperandRole::wgrad_grad, dy);
-  const Prepared& qx = activation(run, OperandRole::wgrad_input, x);
+  std::optional<Source> forward;
+  if (is_from_fprop(OperandRole::wgrad_input)) forward = forward_input(run, x);
+  const Prepared& qx = activation(run, OperandRole::wgrad_input, forward ? *forward : x);
   const Run::Place place = run.in(name_, "wgrad.output");
-  run.execute(Gemm{.y = target.view,
-                   .a = &qdy.packed,
-                   .b = &qx.packed,
-                   .into = target.into,
-                   .bias = {},
-                   .round = Compute::fp32,
-                   .time = time_of(TimeKind::gemm_wgrad)});
+  execute(run, backward_product(run,
+                                {.y = target.view,
+                                 .a = &qdy.packed,
+                                 .b = &qx.packed,
+                                 .into = target.into,
+                                 .bias = {},
+                                 .round = Compute::fp32,
+                                 .time = time_of(TimeKind::gemm_wgrad)},
+                                OperandRole::wgrad_input));
 }
 
 void Linear::make_gradient_operands(Run& run, Source& dy) const {

@@ -23,6 +23,14 @@ namespace ng {
 class Adapter;
 class LinearObserver;
 
+/// A GEMM of the backward pass, and what turns its result back where it is made in the basis of the
+/// forward GEMM's transform.
+struct BackwardProduct {
+  Gemm gemm;
+  std::optional<TurnBack> back;
+  Tensor turned;  ///< what `gemm` writes then
+};
+
 class Linear {
  public:
   /// What a layer is made of. `output` is the tensor id of y and dy; `bias` may be null; one
@@ -130,6 +138,18 @@ class Linear {
                                        const Source& source) const;
   [[nodiscard]] const Prepared& activation(Run& run, OperandRole role, Source& source);
   [[nodiscard]] Prepared weight_operand(Run& run, OperandRole role);
+  /// Whether a backward operand is made of what the forward GEMM read. [linear.md 3]
+  [[nodiscard]] bool is_from_fprop(OperandRole role) const;
+  /// Columns of what an operand is made of: of x and W their inputs, or those that the forward
+  /// GEMM's transform padded them to.
+  [[nodiscard]] int64_t source_cols(OperandRole role) const;
+  /// An operand's values, prescale undone, in FP32: P̂.
+  [[nodiscard]] Tensor decoded(Run& run, const PackedOperand& packed, OperandRole role) const;
+  /// x as the forward GEMM read it.
+  [[nodiscard]] Source forward_input(Run& run, Source& x) const;
+  /// That product, in the basis of the forward GEMM's transform where the operand of `role` is.
+  [[nodiscard]] BackwardProduct backward_product(Run& run, const Gemm& plain,
+                                                 OperandRole role) const;
   /// What GEMMs read of the weight. `as_stored`: its elements without their scales.
   [[nodiscard]] ReadableWeight read_weight(Run& run, bool as_stored);
   [[nodiscard]] bool is_observed(const Run& run) const;

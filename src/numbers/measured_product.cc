@@ -20,11 +20,11 @@ constexpr int64_t kPanelCols = 64;
 /// The values that an operand stands for, (rows, k_padded).
 class Decoded {
  public:
-  explicit Decoded(const PackedOperand& packed)
+  Decoded(Threads threads, const PackedOperand& packed)
       : rows_(packed.spec.rows),
         k_(packed.spec.k_padded()),
         values_(static_cast<size_t>(rows_ * k_)) {
-    cpu::unpack({.packed = &packed, .values = {values_.data(), rows_, k_, k_}});
+    cpu::unpack(threads, {.packed = &packed, .values = {values_.data(), rows_, k_, k_}});
   }
   [[nodiscard]] Rows<const float> view() const { return {values_.data(), rows_, k_, k_}; }
 
@@ -114,7 +114,7 @@ std::vector<float> product(const ProductJob& job) { return Factors(job).product(
 MeasuredProduct measure_product(const ProductJob& job, const ProductProgress& progress) {
   Factors factors(job);
   const Factor &a = factors.a, &b = factors.b;
-  const Decoded a_values(a.packed()), b_values(b.packed());
+  const Decoded a_values(job.threads, a.packed()), b_values(job.threads, b.packed());
   const int64_t m = job.m(), n = job.n();
   MeasuredProduct product;
   product.c = factors.product(m, n);

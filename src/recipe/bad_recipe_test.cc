@@ -70,7 +70,7 @@ constexpr Bad kValues[] = {
     {"linear.fprop.hadamard = '64'",
      "a.toml:1: linear.fprop.hadamard: \"64\": 0, 16, 32, 64 or 128"},
     {"linear.fprop.hadamard_signs = 'fix'",
-     "a.toml:1: linear.fprop.hadamard_signs: unknown \"fix\": random, fixed or none"},
+     "a.toml:1: linear.fprop.hadamard_signs: unknown \"fix\": random, fixed, none or layer"},
     {"linear.fprop.input = {format='mxfp4', block=[1,24]}",
      "a.toml:1: linear.fprop.input.block: [1, 24]: \"tensor\", \"row\" or [r, c] with"},
     {"linear.fprop.input = {format='mxfp4', block=[0,32]}",
@@ -106,9 +106,15 @@ constexpr Bad kValues[] = {
 
 // Operands whose keys contradict each other.
 constexpr Bad kOperands[] = {
-    {"linear.fprop.input = {element='e4m3'}",
-     "a.toml:1: linear.fprop.input.scale: e4m3 elements without scale: a scale; only fp32, bf16 "
-     "and fp16 go without"},
+    {"linear.fprop.input = {element='e2m3'}",
+     "a.toml:1: linear.fprop.input.scale: e2m3 elements without scale: a scale; only floating "
+     "elements of 8 and more bits go without"},
+    {"weights.storage = {format='fp8_e4m3', scale='none'}",
+     "a.toml: weights.storage.scale: e4m3 elements without scale: a scale; only fp32, bf16 and "
+     "fp16 are stored without"},
+    {"linear.fprop.input = {format='mxfp4', from='fprop'}",
+     "a.toml:1: linear.fprop.input.from: not a key of this operand: in linear.dgrad.weight or "
+     "linear.wgrad.input"},
     {"linear.fprop.input = {scale='fp32'}",
      "a.toml:1: linear.fprop.input.scale: a scale for fp32 elements: \"none\": fp32 is never "
      "rounded"},
@@ -119,8 +125,8 @@ constexpr Bad kOperands[] = {
     {"linear.fprop.input = {format='mxfp4', element='e8m3'}",
      "a.toml:1: linear.fprop.input.scale: \"e8m0\" for e8m3 elements: \"fp32\" or \"pow2\""},
     {"linear.fprop.input = {format='mxfp8_e4m3', scale='e4m3'}",
-     "a.toml:1: linear.fprop.input.scale: \"e4m3\" for e4m3 elements: element = \"e2m1\", or "
-     "another scale"},
+     "a.toml:1: linear.fprop.input.scale: \"e4m3\" for e4m3 elements: element = \"e2m1\" or "
+     "\"int4\", or another scale"},
     {"linear.fprop.input = {format='bf16', block='row'}",
      "a.toml:1: linear.fprop.input.block: \"row\" without scale: \"tensor\", or a scale"},
     {"linear.fprop.input = {format='mxfp4', block='row'}",

@@ -88,7 +88,7 @@ TEST(FactorCast, TablesChangeFp32) {
   EXPECT_EQ(factor_cast("--a", "{}"), operand_of("fp32"));
   EXPECT_EQ(factor_cast("--a", "{element = \"bf16\", overflow = \"special\"} "),
             operand_of("bf16"));
-  EXPECT_TRUE(says(factor_refusal("{element = \"e4m3\"}"), "elements without scale"));
+  EXPECT_TRUE(says(factor_refusal("{element = \"e2m3\"}"), "elements without scale"));
   EXPECT_TRUE(says(factor_refusal("{block = [1, 32]}"), "--a: block"));
   EXPECT_TRUE(says(factor_refusal("{}\nformat = \"mxfp4\""), "behind the table"));
   EXPECT_TRUE(says(factor_refusal("{} # mxfp4"), "behind the table"));

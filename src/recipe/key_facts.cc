@@ -15,9 +15,9 @@ constexpr std::string_view kStored[] = {"weights.storage", "dpo.reference_storag
                                         "gradient.communicate"};
 /// What stored tensors have no choice of, by check_stored_cast(); weights.update says how weights
 /// are rounded.
-constexpr std::string_view kOfOperandsOnly[] = {"scaling",   "amax_history", "amax_compute",
-                                                "margin",    "fit",          "select",
-                                                "scale_max", "subnormals",   "prescale"};
+constexpr std::string_view kOfOperandsOnly[] = {
+    "scaling", "amax_history", "amax_compute", "margin",     "scale_of",
+    "fit",     "select",       "scale_max",    "subnormals", "prescale"};
 constexpr std::string_view kOfUpdates[] = {"rounding", "sr_bits"};
 
 bool is_of_use(std::string_view operand, std::string_view key) {
@@ -41,7 +41,7 @@ void add_key_facts(std::vector<KeyFacts>& all, const KeyFacts& facts) {
   if (facts.type != kOperandType) return;
   const std::optional<Operand> operand = named_operand(facts.standard);
   for (const OperandKey& key : operand_keys()) {
-    if (!is_of_use(facts.key, key.path)) continue;
+    if (!key.is_of(facts.key) || !is_of_use(facts.key, key.path)) continue;
     KeyFacts below = facts_of(key, facts.of, operand ? key.print(*operand) : "", facts.key + ".");
     below.meaning = meaning_of(key);
     below.line.insert(0, facts.line, 0, facts.line.find('\n') + 1);  // what the operand's needs

@@ -8,17 +8,31 @@
 
 namespace ng {
 
+namespace {
+
+/// Keys that other operands have.
+void refuse_elsewhere(const toml::table& table, const std::string& operand,
+                      const std::string& prefix) {
+  for (const OperandKey& key : operand_keys())
+    if (const auto at = find_item(table, key.path, prefix); at && !key.is_of(operand))
+      at->refuse("not a key of this operand", fmt::format("in {}", one_of(key.places)));
+}
+
+}  // namespace
+
 void check_rules(const Operand& operand, const TomlItem& item) {
-  const bool bare = operand.scale == ScaleKind::none && operand.element->bits < 16;
+  const ElementFormat& element = *operand.element;
+  const bool has_range = element.kind == ElementKind::floating && element.bits >= 8;
   std::optional<OperandConflict> conflict;
-  if (bare)
-    conflict = {"scale", std::string(operand.element->short_name) + " elements without scale",
-                "a scale; only fp32, bf16 and fp16 go without"};
+  if (operand.is_unscaled() && !has_range)
+    conflict = {"scale", std::string(element.short_name) + " elements without scale",
+                "a scale; only floating elements of 8 and more bits go without"};
   else
     conflict = conflict_of(operand);
-  if (!conflict) return;
   const toml::table* table = item.value->as_table();
   const std::string prefix = item.path + ".";
+  if (table != nullptr) refuse_elsewhere(*table, item.path, prefix);
+  if (!conflict) return;
   std::optional<TomlItem> at;
   if (table != nullptr) at = find_item(*table, conflict->key, prefix);
   if (!at) at = TomlItem{nullptr, prefix + std::string(conflict->key), item.place};

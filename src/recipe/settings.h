@@ -10,7 +10,7 @@
 
 namespace ng {
 
-enum class HadamardSigns : uint8_t { random, fixed, none };
+enum class HadamardSigns : uint8_t { random, fixed, none, layer };
 
 /// One of the three GEMMs of a linear layer: y = left · rightᵀ.
 struct GemmRecipe {

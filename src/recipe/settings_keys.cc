@@ -97,9 +97,11 @@ void add_gemm(Rows& keys, const GemmWords& words, Get get) {
       gemm + ".hadamard_signs", [=](auto& s) -> auto& { return get(s).hadamard_signs; },
       Choices<HadamardSigns>{{{"random", HadamardSigns::random},
                               {"fixed", HadamardSigns::fixed},
-                              {"none", HadamardSigns::none}}},
-      "signs before the transform: new ones for each layer and step, one fixed "
-      "vector, or all plus"));
+                              {"none", HadamardSigns::none},
+                              {"layer", HadamardSigns::layer}}},
+      "signs before the transform: new ones for each layer and step, one fixed vector, all plus, "
+      "or "
+      "random ones of each layer that stay"));
 }
 
 template <class Get>

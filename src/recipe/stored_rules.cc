@@ -59,15 +59,20 @@ void check_weights(const RecipeSettings& settings, const std::string& place) {
 
 // Nothing of it may depend on the step or be undone by a GEMM.
 void check_stored_cast(const Operand& cast, const std::string& key, const std::string& place) {
-  const auto refuse = [&](const char* part, const char* problem, const char* remedy) {
-    throw Error({place, key + "." + part, problem, remedy});
+  const auto refuse = [&](const char* part, std::string problem, const char* remedy) {
+    throw Error({place, key + "." + part, std::move(problem), remedy});
   };
+  if (cast.is_unscaled() && cast.element->bits < 16)
+    refuse("scale", fmt::format("{} elements without scale", cast.element->short_name),
+           "a scale; only fp32, bf16 and fp16 are stored without");
   if (cast.scaling != Scaling::current)
     refuse("scaling", "a stored tensor is scaled when it is stored", "\"current\"");
   if (cast.prescale != 1) refuse("prescale", "no GEMM undoes it for a stored tensor", "1.0");
   if (cast.overflow == Overflow::special && cast.element->short_name != "bf16")
     refuse("overflow", "a stored tensor saturates", "\"saturate\"");
   if (cast.sr_bits == 32) refuse("sr_bits", "a stored tensor draws 8 or 16 bits", "16");
+  if (cast.scale_of != ScaleOf::amax)
+    refuse("scale_of", "a stored tensor is scaled by its largest magnitude", "\"amax\"");
   if (cast.fit.size() > 0) refuse("fit", "fits are for operands of GEMMs", "the largest element");
   if (cast.scale_max != Operand{}.scale_max)
     refuse("scale_max", "fits are for operands of GEMMs", "448");

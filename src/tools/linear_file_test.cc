@@ -26,6 +26,7 @@ class LinearFile : public TensorFiles, public testing::WithParamInterface<const 
     report_ = linear_file(in("in"), in("out"), Recipe::load(recipe), settings_);
     return io::Safetensors(in("out"));
   }
+  void expect_case(const GoldenFile& golden, const std::string& name, const Json& facts);
   void take_layer(int64_t tokens, int64_t inputs, int64_t outputs) {
     const auto values = [](int64_t count, double turn) {
       std::vector<float> made;
@@ -93,31 +94,42 @@ void expect_product(const GoldenFile& golden, const std::string& name,
   for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], bound[i]) << i;
 }
 
+void LinearFile::expect_case(const GoldenFile& golden, const std::string& name, const Json& facts) {
+  SCOPED_TRACE(name);
+  for (const char* tensor : {"weight", "input", "grad", "bias"}) {
+    const std::string full = name + "." + tensor;
+    if (golden.has(full)) take(tensor, golden.shape(full), golden.floats(full));
+  }
+  settings_.layer = facts["layer"];
+  settings_.blocks = facts.value("blocks", 0);
+  settings_.seed = std::stoull(facts["seed"].get<std::string>());
+  settings_.step = facts["step"];
+  settings_.micro = facts["micro"];
+  settings_.tensor_id = facts["tensor_id"];
+  settings_.input_id = facts["input_id"];
+  settings_.output_id = facts["output_id"];
+  const std::string recipe = facts[facts.contains("toml") ? "toml" : "recipe"];
+  const LinearRecipe numbers = Recipe::load(recipe).linear({"blocks.0.mlp.up", 0, 1}, 0);
+  const io::Safetensors made = layer(recipe);
+  for (size_t i = 0; i < kOperandRoles; ++i) {
+    const auto role = static_cast<OperandRole>(i);
+    expect_operand(golden, name, made, std::string(name_of(role)),
+                   cast_of(numbers, role).element->kind == ElementKind::integer);
+  }
+  for (const char* product : {"output", "input_grad", "weight_grad"})
+    expect_product(golden, name + "." + product, io::to_floats(made.at(product)));
+}
+
 TEST_P(LinearFile, MakesOperandsAndProductsOfTheOracle) {
   const GoldenFile golden("linear/today");
   EXPECT_EQ(golden.cases().size(), 13u);
-  for (const auto& [name, facts] : golden.cases().items()) {
-    SCOPED_TRACE(name);
-    for (const char* tensor : {"weight", "input", "grad", "bias"}) {
-      const std::string full = name + "." + tensor;
-      if (golden.has(full)) take(tensor, golden.shape(full), golden.floats(full));
-    }
-    settings_.layer = facts["layer"];
-    settings_.blocks = facts.value("blocks", 0);
-    settings_.seed = std::stoull(facts["seed"].get<std::string>());
-    settings_.step = facts["step"];
-    settings_.micro = facts["micro"];
-    settings_.tensor_id = facts["tensor_id"];
-    settings_.input_id = facts["input_id"];
-    settings_.output_id = facts["output_id"];
-    const std::string recipe = facts["recipe"];
-    const io::Safetensors made = layer(recipe);
-    for (size_t i = 0; i < kOperandRoles; ++i)
-      expect_operand(golden, name, made, std::string(name_of(static_cast<OperandRole>(i))),
-                     recipe == "int8");
-    for (const char* product : {"output", "input_grad", "weight_grad"})
-      expect_product(golden, name + "." + product, io::to_floats(made.at(product)));
-  }
+  for (const auto& [name, facts] : golden.cases().items()) expect_case(golden, name, facts);
+}
+
+TEST_P(LinearFile, MakesWhatKeysOfPublishedMethodsSay) {
+  const GoldenFile golden("linear/keys");
+  EXPECT_EQ(golden.cases().size(), 11u);
+  for (const auto& [name, facts] : golden.cases().items()) expect_case(golden, name, facts);
 }
 
 TEST_P(LinearFile, WithoutGradThereIsTheForwardProductAlone) {

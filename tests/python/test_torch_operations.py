@@ -222,16 +222,18 @@ def test_transforms_are_orthogonal_in_their_order():
 
 
 def golden_forms():
-    """(file, case, its parameters, its numbers) of both golden files of layers."""
+    """(file, case, its parameters, its numbers) of the golden files of layers."""
     for case, at in golden_cases(GOLDEN / "linear/today.safetensors").items():
         name = "bf16" if case.endswith(".last") else at["recipe"]  # which is in its last blocks
         yield "today", case, at, linear_form(ng.Recipe(name).resolved)
-    for case, at in golden_cases(GOLDEN / "linear/fits.safetensors").items():
-        yield "fits", case, at, at["toml"]
+    for file in ("fits", "keys"):
+        for case, at in golden_cases(GOLDEN / f"linear/{file}.safetensors").items():
+            yield file, case, at, at["toml"]
 
 
 def test_layers_of_golden_vectors(tmp_path):
-    files = {name: tensors(GOLDEN / f"linear/{name}.safetensors") for name in ("today", "fits")}
+    names = ("today", "fits", "keys")
+    files = {name: tensors(GOLDEN / f"linear/{name}.safetensors") for name in names}
     for file, case, at, form in golden_forms():
         if isinstance(form, str):
             (tmp_path / "r.toml").write_text(form)

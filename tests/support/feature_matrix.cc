@@ -20,6 +20,7 @@ enum Factor : size_t {
   kForwardHadamard,
   kHadamard,
   kSigns,
+  kFrom,
   kCompute,
   kOutput,
   kPhase,
@@ -35,7 +36,7 @@ const std::vector<FeatureFactor>& factors() {
       {"block", {"", ", block = [32, 32]", ", block = [1, 128]", ", block = \"row\""}},
       {"scale rule",
        {"", ", scale_rule = \"rceil\"", ", scale_rule = \"ceil\"", ", scale_rule = \"even\"",
-        ", scale_rule = \"mse\"", ", scale_rule = \"up\""}},
+        ", scale_rule = \"mse\"", ", scale_rule = \"up\"", ", scale_of = \"rms\""}},
       {"rounding",
        {"", ", rounding = \"stochastic\"", ", rounding = \"stochastic\", sr_bits = 8",
         ", rounding = \"stochastic\", sr_bits = 32"}},
@@ -57,7 +58,8 @@ const std::vector<FeatureFactor>& factors() {
         "{format = \"fp8_e4m3\", scaling = \"delayed\"}"}},
       {"forward Hadamard", {"0", "32"}},
       {"Hadamard", {"0", "16", "32", "64", "128"}},
-      {"signs", {"random", "fixed", "none"}},
+      {"signs", {"random", "fixed", "none", "layer"}},
+      {"from", {"original", "fprop"}},
       {"compute", {"fp32", "bf16"}},
       {"output", {"compute", "fp32", "bf16"}},
       {"phase",
@@ -170,6 +172,17 @@ class CaseBuilder {
 
 std::span<const FeatureFactor> feature_factors() { return factors(); }
 
+namespace {
+
+/// An operand of the backward pass made of `from`: a format's name, or a table with one.
+std::string backward_operand(std::string_view operand, std::string_view from) {
+  const bool is_table = operand.starts_with('{');
+  const std::string_view keys = is_table ? operand.substr(1, operand.size() - 2) : operand;
+  return fmt::format("{{{}{}, from = \"{}\"}}", is_table ? "" : "format = ", keys, from);
+}
+
+}  // namespace
+
 std::string feature_recipe(const FeatureLevels& levels) {
   NG_CHECK(levels.size() == kFactors, levels.size());
   const auto level = [&](size_t factor) { return factors()[factor].levels[levels[factor]]; };
@@ -182,7 +195,8 @@ std::string feature_recipe(const FeatureLevels& levels) {
       "linear.dgrad = {{grad = {}, weight = {}, {}}}\n"
       "linear.wgrad = {{grad = {}, input = {}, {}}}\n{}{}",
       level(kCompute), level(kInput), level(kWeight), level(kForwardHadamard), level(kOutput), grad,
-      level(kWeight), backward, grad, level(kInput), backward, level(kPhase), level(kOverride));
+      backward_operand(level(kWeight), level(kFrom)), backward, grad,
+      backward_operand(level(kInput), level(kFrom)), backward, level(kPhase), level(kOverride));
 }
 
 bool features_fit(const FeatureLevels& levels) { return OperandCheck().fits(levels); }

@@ -28,7 +28,8 @@ namespace {
 void perform(Workspace& workspace, const Prepare& op) { prepare(workspace, op); }
 void perform(Workspace& workspace, const FindOperandAmax& op) { find_operand_amax(workspace, op); }
 void perform(Workspace& workspace, const PrepareBoth& op) { prepare_both(workspace, op); }
-void perform(Workspace& /* workspace */, const Unpack& op) { unpack(op); }
+void perform(Workspace& workspace, const Unpack& op) { unpack(workspace.threads(), op); }
+void perform(Workspace& workspace, const TurnBack& op) { turn_back(workspace, op); }
 void perform(Workspace& workspace, const Gemm& op) { gemm(workspace, op); }
 void perform(Workspace& /* workspace */, const RollDelayedScale& op) {
   roll_delayed_scale(op.cast, op.state);

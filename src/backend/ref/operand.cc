@@ -201,7 +201,8 @@ void perform(const Unpack& op) {
       const int64_t row = op.first_row + i;
       const float q = parts.elements[row * k_padded + k];
       const float scale = parts.scale_rows != 0 ? parts.scale(row, k) : 1.0f;
-      values.put(i, k, q * scale * *parts.tensor_scale);
+      const float value = q * scale * *parts.tensor_scale;
+      values.put(i, k, op.undoes_prescale ? value / spec.cast.prescale : value);
       if (op.codes == nullptr) continue;
       // Decoded codes are fixed points of the encoder; `special` keeps infinities.
       const uint32_t code = codec.encode(q, {}, OverflowRule::special);
@@ -211,6 +212,25 @@ void perform(const Unpack& op) {
   if (op.scales != nullptr)
     std::copy_n(parts.scales, parts.scale_rows * parts.scale_cols, op.scales);
   if (op.tensor_scale != nullptr) *op.tensor_scale = *parts.tensor_scale;
+}
+
+void perform(const TurnBack& op) {
+  const int g = op.hadamard.size;
+  NG_CHECK(is_hadamard_size(g) && op.x.cols % g == 0, g, op.x.cols);
+  NG_CHECK(op.y.rows == op.x.rows && op.y.cols <= op.x.cols, op.y.rows, op.y.cols, op.x.rows);
+  const Reader x(op.x);
+  const Writer y(op.y);
+  std::vector<float> row(static_cast<size_t>(op.x.cols));
+  for (int64_t i = 0; i < op.y.rows; ++i) {
+    for (int64_t k = 0; k < op.x.cols; ++k) row[static_cast<size_t>(k)] = x(i, k);
+    for (int64_t k = 0; k < op.x.cols; k += g)
+      hadamard_back(row.data() + k, g, op.hadamard.signs.data());
+    for (int64_t k = 0; k < op.y.cols; ++k) {
+      float t = row[static_cast<size_t>(k)];
+      if (op.into == Into::add) t = y(i, k) + t;
+      y.put(i, k, op.round == Compute::bf16 ? round_to_bf16(t) : t);
+    }
+  }
 }
 
 void perform(const RollDelayedScale& op) {

@@ -51,6 +51,7 @@ void perform(const PrepareBoth& op);
 
 /// values: fl32(element · scale), then fl32(· tensor scale).
 void perform(const Unpack& op);
+void perform(const TurnBack& op);
 
 /// End of step for one delayed scale. [formats.md §5]
 void perform(const RollDelayedScale& op);

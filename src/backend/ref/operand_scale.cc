@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "format/block_statistic.h"
+
 namespace ng::ref {
 namespace {
 
@@ -20,10 +22,25 @@ double squared_error(const Job& job, const Region& region, uint32_t code) {
   return sum;
 }
 
+/// Of finite values that are not all 0.
+float statistic_of(const Job& job, const Region& region, float amax) {
+  const int64_t cols = region.k_end - region.k;
+  return scale_statistic(job.spec.cast, job.range.max, amax, (region.row_end - region.row) * cols,
+                         [&](const auto& use) {
+                           for (int64_t r = region.row; r < region.row_end; ++r)
+                             for (int64_t k = region.k; k < region.k_end; ++k)
+                               use((r - region.row) * cols + k - region.k, job.row(r)[k]);
+                         });
+}
+
 uint32_t e8m0_code_of(const Job& job, const Region& region, const Amax& amax) {
   if (!amax.finite) return kE8m0NanCode;
   if (amax.value == 0) return 0;
   const ScaleRule rule = job.spec.cast.scale_rule;
+  if (job.spec.cast.scale_of != ScaleOf::amax) {
+    const float t = statistic_of(job, region, amax.value);
+    return t > 0 ? e8m0_code(e8m0_exponent(rule, t)) : 0;
+  }
   const int e = e8m0_exponent(rule, amax.value, job.range);
   const uint32_t code = e8m0_code(e);
   if (rule != ScaleRule::mse) return code;
@@ -177,6 +194,10 @@ RegionCast scale_region(const Job& job, const Region& region, const TwoLevelScal
     if (job.context.update_history) history[0] = std::max(history[0], amax.value);
     stored = 1.0f / encode_scale;
     return {.multiplier = encode_scale};
+  }
+  if (cast.scale_of == ScaleOf::mean_abs && amax.finite && amax.value > 0) {
+    stored = statistic_of(job, region, amax.value);
+    return {.divisor = stored};
   }
   const Candidate best = best_candidate(job, region, amax, two_level);
   stored = best.stored;

@@ -14,7 +14,7 @@ from .elements import Draw, rounded
 from .form import OperandForm
 from .scales import (
     e4m3_multiplier, e4m3_scale, e8m0_code, e8m0_exponent, encode_scale, integer_scale,
-    two_levels,
+    nearby_exponent, two_levels,
 )
 
 
@@ -37,6 +37,7 @@ class Source:
     form: OperandForm
     draw: Optional[Draw]
     transposed: bool
+    rows: int  #: that there are: the last block may have fewer than others
 
 
 def prescaled(source: Source) -> Tensor:
@@ -62,8 +63,12 @@ def e8m0_cast(source: Source) -> Cast:
     """A power of two for each block; that of a block with NaN or infinity is NaN."""
     form, element = source.form, source.form.element
     amax = largest(magnitude(source.values))
-    exponent = e8m0_exponent(form.scale_rule, amax, element)
-    code = torch.where(amax == 0, 0, e8m0_code(exponent))
+    if form.scale_of == "amax":
+        exponent, is_zero = e8m0_exponent(form.scale_rule, amax, element), amax == 0
+    else:
+        t = _statistic(source, amax.view(torch.float32))
+        exponent, is_zero = nearby_exponent(form.scale_rule, t), t == 0
+    code = torch.where(is_zero, 0, e8m0_code(exponent))
     if form.scale_rule == "mse":
         following = torch.where(amax == 0, 0, e8m0_code(exponent + 1))
         is_better = _squared_error(source, following) < _squared_error(source, code)
@@ -93,11 +98,31 @@ def fp32_casts(source: Source) -> list[Cast]:
     form = source.form
     amax = largest(magnitude(source.values)).view(torch.float32)
     is_power = form.scale == "pow2"
+    if form.scale_of == "mean_abs":
+        is_scale = (amax > 0) & torch.isfinite(amax)
+        scale = torch.where(is_scale, _statistic(source, amax), 1.0)
+        return [Cast(scale, scale, divides=True)]
     if form.element.is_integer:
         scales = [integer_scale(amax, fit, is_power) for fit in form.fits]
         return [Cast(scale, scale, divides=True) for scale in scales]
     factors = [encode_scale(amax, fit, is_power) for fit in form.fits]
     return [Cast(inverse(factor), factor) for factor in factors]
+
+
+def _statistic(source: Source, amax: Tensor) -> Tensor:
+    """What the scale of each block is made of in place of amax, FP32. [linear §6]"""
+    form, x = source.form, source.values.to(torch.float64)
+    down, height, _, width = x.shape
+    row = torch.arange(down * height, device=x.device).view(down, height, 1, 1)
+    is_there = (row < source.rows).to(torch.float64)
+    count = is_there.sum((1, 3)) * width
+    if form.scale_of == "mean_abs":
+        mean = (x.abs().sum((1, 3)) / count).to(torch.float32)
+        return mean.clamp(min=1e-5) if form.element.name == "ternary" else mean
+    off = (x - spread(x.sum((1, 3)) / count)) * is_there
+    deviation = ((off * off).sum((1, 3)) / count).sqrt()
+    t = (2.92247856 * deviation / form.element.max).to(torch.float32)
+    return torch.where(t > 0, t, quotient(amax, torch.full_like(amax, form.element.max)))
 
 
 def best(source: Source, casts: list[Cast], tensor: Tensor) -> tuple[Cast, Tensor]:

@@ -27,6 +27,7 @@ class OperandForm:
     amax_compute: str = "max"
     margin: int = 0
     scale_rule: str = "floor"  #: floor, rceil, ceil, even, mse; of e4m3 nearest, up
+    scale_of: str = "amax"  #: or rms, mean_abs
     fit: tuple[float, ...] = ()
     select: str = "mse"
     scale_max: float = 448.0
@@ -35,6 +36,7 @@ class OperandForm:
     overflow: str = "saturate"  #: or special
     subnormals: str = "keep"  #: or flush
     prescale: float = 1.0
+    from_: str = "original"  #: or fprop: what a backward operand is made of
     fits: tuple[float, ...] = field(init=False)  #: `fit`, or the largest element
     refits: tuple[float, ...] = field(init=False)  #: the first fit over each
     reach: float = field(init=False)  #: scale_max · the first fit: to which a tensor is scaled
@@ -61,6 +63,8 @@ class OperandForm:
             given["fit"] = (given["fit"],)
         if "fit" in given:
             given["fit"] = tuple(given["fit"])
+        if "from" in given:  # a word of Python's
+            given["from_"] = given.pop("from")
         if given.get("scale") == "e4m3":
             given.setdefault("scale_rule", "nearest")
         return OperandForm(element, **given)
@@ -106,7 +110,7 @@ class GemmForm:
     left: OperandForm
     right: OperandForm
     hadamard: int = 0
-    hadamard_signs: str = "random"  #: or fixed, none
+    hadamard_signs: str = "random"  #: or fixed, none, layer
     output: str = "fp32"  #: or bf16: of fprop and dgrad
     alpha: float = field(init=False)  #: undoes transform and prescales of a product
 
@@ -134,6 +138,15 @@ class LinearForm:
     #: of each operand, in the order of ROLES, the places of its history in a buffer of delayed
     #: scales; 0: it has none there
     histories: tuple[int, ...] = ()
+
+    def is_from_fprop(self, gemm: str) -> bool:
+        """Whether the right operand of dgrad or wgrad is made of what fprop read; what fprop reads
+        as it is is the original."""
+        if getattr(self, gemm).right.from_ != "fprop":
+            return False
+        read = self.fprop.right if gemm == "dgrad" else self.fprop.left
+        is_plain = read.is_unscaled and read.element.name in ("fp32", "bf16")
+        return self.fprop.hadamard > 0 or not is_plain
 
     def to_nearest(self) -> LinearForm:
         return LinearForm(

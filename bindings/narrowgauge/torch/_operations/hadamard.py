@@ -42,14 +42,25 @@ def _signs(is_negative: Tensor) -> Tensor:
 
 
 def transform(x: Tensor, size: int, signs: Tensor | None) -> Tensor:
-    """x (rows, a multiple of size), FP32, group by group: butterflies with strides 1, 2, 4, ..."""
-    shape = x.shape
-    x = x.reshape(-1, size)
+    """x (rows, a multiple of size), FP32, group by group: signs, butterflies, · c_g."""
+    groups = x.reshape(-1, size)
     if signs is not None:
-        x = x * signs
+        groups = groups * signs
+    return (_butterflies(groups, size) * hadamard_factor(size)).view(x.shape)
+
+
+def transform_back(x: Tensor, size: int, signs: Tensor | None) -> Tensor:
+    """What undoes it: butterflies, · 1/(g·c_g), signs."""
+    groups = _butterflies(x.reshape(-1, size), size) * (1.0 / (size * hadamard_factor(size)))
+    groups = groups.view(-1, size)
+    return (groups if signs is None else groups * signs).view(x.shape)
+
+
+def _butterflies(x: Tensor, size: int) -> Tensor:
+    """Of groups (n, size), with strides 1, 2, 4, ..."""
     stride = 1
     while stride < size:
         u, v = x.view(-1, size // (2 * stride), 2, stride).unbind(2)
         x = torch.stack((u + v, u - v), dim=2)
         stride *= 2
-    return (x * hadamard_factor(size)).view(shape)
+    return x

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from . import hadamard
+from .bits import round_to_bf16
 from .delayed import Delayed
 from .form import GemmForm, LinearForm, OperandForm
 from .operand import Operand, operand
@@ -62,9 +63,8 @@ class Draws:
             return None
         if gemm.hadamard_signs == "fixed":
             return hadamard.fixed_signs(gemm.hadamard, device)
-        return hadamard.random_signs(
-            self.seed, self.weight, self.step, group, gemm.hadamard, device
-        )
+        step = 0 if gemm.hadamard_signs == "layer" else self.step
+        return hadamard.random_signs(self.seed, self.weight, step, group, gemm.hadamard, device)
 
 
 DelayedScales = Optional[Mapping[str, Delayed]]  #: by the name of a role
@@ -73,9 +73,11 @@ DelayedScales = Optional[Mapping[str, Delayed]]  #: by the name of a role
 def layer_operand(
     name: str, source: Tensor, form: LinearForm, draws: Draws, delayed: DelayedScales = None
 ) -> Operand:
-    """One of ROLES, of the tensor that it is made of: x, W or dy as they are."""
+    """One of ROLES, of x, W or dy as they are."""
     role = ROLES[name]
     gemm = getattr(form, role.gemm)
+    if role.side == "right" and role.gemm != "fprop" and form.is_from_fprop(role.gemm):
+        source = _read_by_fprop(role, source, form, draws, delayed)
     cast: OperandForm = getattr(gemm, role.side)
     state = delayed[name] if delayed and cast.scaling == "delayed" else None
     made = operand(
@@ -91,6 +93,30 @@ def layer_operand(
     if state is not None and made.amax is not None:
         state.see(made.amax)
     return made
+
+
+def _read_by_fprop(
+    role: Role, source: Tensor, form: LinearForm, draws: Draws, delayed: DelayedScales
+) -> Tensor:
+    """x or W as the forward product read it, FP32; its padding stays in the basis of a transform."""
+    name = f"fprop.{role.source}"
+    read = layer_operand(name, source, form, draws, delayed)
+    values = read.values
+    if read.form.prescale != 1.0:
+        values = values / read.form.prescale
+    return values if form.fprop.hadamard else values[:, : source.shape[1]]
+
+
+def _backward_product(
+    a: Operand, b: Operand, name: str, form: LinearForm, draws: Draws, cols: int, to_bf16: bool
+) -> Tensor:
+    """Of dgrad or wgrad (rows, cols), out of the basis of the forward product's transform."""
+    gemm: GemmForm = getattr(form, name)
+    if not (form.fprop.hadamard and form.is_from_fprop(name)):
+        return product(a, b, gemm, to_bf16=to_bf16)
+    signs = draws.signs(form.fprop, ROLES["fprop.input"].group, a.elements.device)
+    y = hadamard.transform_back(product(a, b, gemm), form.fprop.hadamard, signs)[:, :cols]
+    return round_to_bf16(y) if to_bf16 else y
 
 
 def linear_forward(
@@ -110,10 +136,12 @@ def linear_backward(
     """dx (T, K) in grad's type, dW (N, K) and db (N) in FP32; grad is dy (T, N)."""
     qdy = layer_operand("dgrad.grad", grad, form, draws, delayed)
     qw = layer_operand("dgrad.weight", weight, form, draws, delayed)
-    dx = product(qdy, qw, form.dgrad, to_bf16=_rounds(form.dgrad, grad)).to(grad.dtype)
+    cols, rounds = x.shape[1], _rounds(form.dgrad, grad)
+    dx = _backward_product(qdy, qw, "dgrad", form, draws, cols, rounds).to(grad.dtype)
     qdy = layer_operand("wgrad.grad", grad, form, draws, delayed)
     qx = layer_operand("wgrad.input", x, form, draws, delayed)
-    return dx, product(qdy, qx, form.wgrad), grad.to(torch.float32).sum(0)
+    dw = _backward_product(qdy, qx, "wgrad", form, draws, cols, False)
+    return dx, dw, grad.to(torch.float32).sum(0)
 
 
 def _rounds(gemm: GemmForm, given: Tensor) -> bool:

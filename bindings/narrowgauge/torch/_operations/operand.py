@@ -83,7 +83,7 @@ def operand(
     draw = _draw(form, key, x, z, contract_rows)
     if draw is not None:
         draw = Draw(blocks.split(draw.integers), draw.bits)
-    source = Source(blocks.split(z), form, draw, contract_rows)
+    source = Source(blocks.split(z), form, draw, contract_rows, z.shape[0])
     made = _made(source, encode_scale)
     elements = blocks.join(made.elements)
     if form.fits_bf16:

@@ -30,6 +30,16 @@ def e8m0_exponent(rule: str, amax: Tensor, element: Element) -> Tensor:
     return exponent - element.max_exponent
 
 
+def nearby_exponent(rule: str, t: Tensor) -> Tensor:
+    """Unclamped, of a scale t > 0 itself; `even`: the nearest in log2."""
+    exponent, fraction = exponent_and_fraction(t.view(torch.int32))
+    if rule == "floor":
+        return exponent
+    significand = (fraction + (1 << 23)).to(torch.int64)
+    is_up = significand * significand > 1 << 47 if rule == "even" else fraction != 0
+    return exponent + is_up.to(torch.int32)
+
+
 def e8m0_code(exponent: Tensor) -> Tensor:
     """Clamped to the finite codes."""
     return exponent.clamp(-127, 127) + 127

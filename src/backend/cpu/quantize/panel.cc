@@ -1,6 +1,7 @@
 #include "backend/cpu/quantize/panel.h"
 
 #include "backend/cpu/quantize/exact.h"
+#include "backend/cpu/quantize/statistics.h"
 #include "backend/cpu/quantize/subnormals.h"
 #include "backend/cpu/quantize/trials.h"
 
@@ -96,17 +97,35 @@ void PanelEncoder::try_blocks(const Piece& piece) {
   lanes.flush();
 }
 
-void PanelEncoder::try_block(int64_t i) {
+void PanelEncoder::choose_by_statistic() {
+  for (int64_t i = 0; i < tile_rows_of_chunk() * blocks_; ++i) {
+    if (scratch_.amax[i] == 0 || scratch_.amax[i] >= kFloatInf) continue;
+    const Piece block = block_at(i);
+    const float amax = float_of_bits(scratch_.amax[i]);
+    const ScaleChoice choice =
+        chunk_is_one_piece()
+            ? statistic_scale(job_, values_.values.from(block.row - chunk_.row, block.k - chunk_.k),
+                              block, amax)
+            : statistic_scale(job_, block, amax, scratch_.values);
+    scratch_.decode[i] = choice.decode;
+    scratch_.multiplier[i] = choice.multiplier;
+  }
+}
+
+Piece PanelEncoder::block_at(int64_t index) const {
   const QuantizePlan& plan = job_.plan;
+  const int64_t row = index / blocks_ * plan.tile_rows;
+  const int64_t col = index % blocks_ * plan.block_cols;
+  return {.row = chunk_.row + row,
+          .rows = std::min(plan.tile_rows, chunk_.rows - row),
+          .k = chunk_.k + col,
+          .cols = std::min(plan.block_cols, chunk_.cols - col)};
+}
+
+void PanelEncoder::try_block(int64_t i) {
   if (scratch_.amax[i] == 0 || scratch_.amax[i] >= kFloatInf) return;
-  const int64_t row = i / blocks_ * plan.tile_rows;
-  const int64_t col = i % blocks_ * plan.block_cols;
-  const Piece block{.row = chunk_.row + row,
-                    .rows = std::min(plan.tile_rows, chunk_.rows - row),
-                    .k = chunk_.k + col,
-                    .cols = std::min(plan.block_cols, chunk_.cols - col)};
   const ScaleChoice choice =
-      choose_scale(job_, block, float_of_bits(scratch_.amax[i]), scratch_.values);
+      choose_scale(job_, block_at(i), float_of_bits(scratch_.amax[i]), scratch_.values);
   scratch_.decode[i] = choice.decode;
   scratch_.multiplier[i] = choice.multiplier;
 }
@@ -133,6 +152,7 @@ void PanelEncoder::find_scales() {
   block_scales(job_.request, scratch_.amax, count, scratch_.decode, scratch_.multiplier);
   if (job_.context.stored.has_scales()) return take_stored_scales();
   if (scales_to_try(job_) > 1) choose_by_error();
+  if (job_.spec.cast.scale_of != ScaleOf::amax) choose_by_statistic();
 }
 
 EncodeTile PanelEncoder::tile_of(const Piece& piece, const PieceValues& values) const {
@@ -162,7 +182,7 @@ EncodeTile PanelEncoder::tile_of(const Piece& piece, const PieceValues& values) 
 }
 
 void PanelEncoder::encode_piece(const Piece& piece) {
-  // Trials of one block use the buffer.
+  // Trials of one block use the buffer; statistics where the chunk is not one piece.
   const bool is_overwritten = scales_to_try(job_) > 1 && !has_vector_trials(job_);
   const bool loaded = job_.scales_by_block && chunk_is_one_piece() && !is_overwritten;
   const PieceValues values = loaded ? values_ : job_.source.load(piece, scratch_.values);

@@ -62,6 +62,10 @@ class PanelEncoder {
   void choose_by_error();
   void try_blocks(const Piece& piece);
   void try_block(int64_t index);
+  /// Where scales are made of what is not amax.
+  void choose_by_statistic();
+  /// A block of the chunk.
+  [[nodiscard]] Piece block_at(int64_t index) const;
   [[nodiscard]] EncodeTile tile_of(const Piece& piece, const PieceValues& values) const;
   void encode_piece(const Piece& piece);
   /// Encodes into `tile`, whose scales and places are known.

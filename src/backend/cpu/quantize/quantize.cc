@@ -10,6 +10,7 @@
 #include "backend/cpu/quantize/columns.h"
 #include "backend/cpu/quantize/job.h"
 #include "backend/cpu/quantize/panel.h"
+#include "backend/cpu/quantize/statistics.h"
 #include "backend/cpu/quantize/trials.h"
 #include "backend/cpu/types.h"
 #include "base/error.h"
@@ -211,11 +212,14 @@ void find_tensor_scale(const Workspace& workspace, QuantizeJob& job) {
   const uint32_t amax = drops ? kFloatInf : whole.amax;
   block_scales(job.request, &amax, 1, &job.decode, &job.multiplier);
   job.exact |= std::isnan(job.decode);  // all codes are 0, also where the values are finite
-  if (cast.scale != ScaleKind::e8m0 || cast.scale_rule != ScaleRule::mse) return;
+  const bool tries = cast.scale == ScaleKind::e8m0 && cast.scale_rule == ScaleRule::mse;
+  if (!tries && cast.scale_of == ScaleOf::amax) return;
   if (whole.nonfinite || amax == 0) return;
   const Piece all{.row = 0, .rows = job.spec.rows, .k = 0, .cols = job.spec.k_padded()};
   const QuantizeScratch scratch = quantize_scratch(job.plan, workspace.worker(0));
-  const ScaleChoice choice = choose_scale(job, all, float_of_bits(amax), scratch.values);
+  const float largest = float_of_bits(amax);
+  const ScaleChoice choice = tries ? choose_scale(job, all, largest, scratch.values)
+                                   : statistic_scale(job, all, largest, scratch.values);
   job.decode = choice.decode;
   job.multiplier = choice.multiplier;
 }
@@ -313,7 +317,7 @@ void prepare_both(Workspace& workspace, const PrepareBoth& op) {
   for (QuantizeJob& alone : jobs) prepare_alone(workspace, alone);
 }
 
-void unpack(const Unpack& op) {
+void unpack(Threads threads, const Unpack& op) {
   const PackedOperand& packed = *op.packed;
   const OperandSpec& spec = packed.spec;
   const ElementFormat& element = *spec.cast.element;
@@ -323,7 +327,7 @@ void unpack(const Unpack& op) {
   NG_CHECK(values.cols <= spec.k_padded(), values.cols, spec.k_padded());
   NG_CHECK(op.codes == nullptr || element.bits <= 16, element.name);
   const auto cols = static_cast<size_t>(values.cols);
-  for (int64_t r = 0; r < values.rows; ++r) {
+  parallel_for(threads, values.rows, [&](int64_t r, int) {
     const std::span<float> row(values.row(r), cols);
     read_elements(packed, op.first_row + r, row);
     if (op.codes != nullptr)
@@ -331,7 +335,9 @@ void unpack(const Unpack& op) {
         op.codes[static_cast<size_t>(r) * cols + k] =
             static_cast<uint16_t>(encode(element, row[k], {}, OverflowRule::special));
     scale_elements(packed, op.first_row + r, row);
-  }
+    if (op.undoes_prescale && spec.cast.prescale != 1)
+      for (float& value : row) value /= spec.cast.prescale;
+  });
   if (spec.cast.is_unscaled()) return;
   if (op.scales != nullptr) read_scales(packed, op.scales);
   if (op.tensor_scale != nullptr)

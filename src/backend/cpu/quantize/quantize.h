@@ -30,7 +30,9 @@ void find_operand_amax(Workspace& workspace, const FindOperandAmax& op);
 void prepare_both(Workspace& workspace, const PrepareBoth& op);
 
 /// Values = element · block scale · tensor scale, one rounding each.
-void unpack(const Unpack& op);
+void unpack(Threads threads, const Unpack& op);
+/// Rows of a product in the basis of a transform, in that of their columns.
+void turn_back(Workspace& workspace, const TurnBack& op);
 
 /// End of step for one delayed scale. [formats.md §5]
 void roll_delayed_scale(const Operand& cast, DelayedScale state);

@@ -167,7 +167,7 @@ TEST(Quantize, ValuesOfOtherTypesAreRefusedByName) {
                              .source = {}};
   Bf16 halves[4] = {};
   try {
-    cpu::unpack({.packed = &packed, .values = {halves, 1, 4, 4}});
+    cpu::unpack({1}, {.packed = &packed, .values = {halves, 1, 4, 4}});
     FAIL();
   } catch (const Unsupported& error) {
     EXPECT_STREQ(error.what(), "cpu: unpack of bfloat16 where float32 is needed");

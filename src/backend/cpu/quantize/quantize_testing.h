@@ -115,7 +115,8 @@ inline Result by_kernels(cpu::Workspace& workspace, const OperandSpec& spec,
                          const ConstView& source) {
   return result_of(
       spec, cpu::operand_bytes(spec), source,
-      [&](const Prepare& op) { cpu::prepare(workspace, op); }, cpu::unpack);
+      [&](const Prepare& op) { cpu::prepare(workspace, op); },
+      [&](const Unpack& op) { cpu::unpack(workspace.threads(), op); });
 }
 
 inline bool same_bits(float a, float b) {

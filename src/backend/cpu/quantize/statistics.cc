@@ -1,0 +1,43 @@
+#include "backend/cpu/quantize/statistics.h"
+
+#include <algorithm>
+
+#include "format/block_statistic.h"
+
+namespace ng::cpu {
+namespace {
+
+template <class ForEach>
+ScaleChoice choice_of(const QuantizeJob& job, const Piece& block, float amax,
+                      const ForEach& for_each) {
+  const Operand& cast = job.spec.cast;
+  const float t = scale_statistic(cast, job.request.max, amax, block.rows * block.cols, for_each);
+  if (cast.scale != ScaleKind::e8m0) return {.decode = t, .multiplier = t};
+  const uint32_t code = t > 0 ? e8m0_code(e8m0_exponent(cast.scale_rule, t)) : 0;
+  return {.decode = e8m0_value(code), .multiplier = e8m0_multiplier(code)};
+}
+
+}  // namespace
+
+ScaleChoice statistic_scale(const QuantizeJob& job, const TileValues& values, const Piece& block,
+                            float amax) {
+  return choice_of(job, block, amax, [&](const auto& use) {
+    for (int64_t r = 0; r < block.rows; ++r)
+      for (int64_t c = 0; c < block.cols; ++c) use(r * block.cols + c, values(r, c));
+  });
+}
+
+ScaleChoice statistic_scale(const QuantizeJob& job, const Piece& block, float amax, float* buffer) {
+  return choice_of(job, block, amax, [&](const auto& use) {
+    for (int64_t r = 0; r < block.rows; ++r) {
+      for (int64_t k = 0; k < block.cols; k += job.plan.piece_cols) {
+        const int64_t cols = std::min(job.plan.piece_cols, block.cols - k);
+        const Piece part{.row = block.row + r, .rows = 1, .k = block.k + k, .cols = cols};
+        const TileValues values = job.source.load(part, buffer).values;
+        for (int64_t c = 0; c < cols; ++c) use(r * block.cols + k + c, values(0, c));
+      }
+    }
+  });
+}
+
+}  // namespace ng::cpu

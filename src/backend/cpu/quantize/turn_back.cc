@@ -1,0 +1,69 @@
+// Products in the basis of a Hadamard transform, back in that of their columns.
+#include <algorithm>
+#include <array>
+
+#include "backend/cpu/ops/blocks.h"
+#include "backend/cpu/quantize/kernels.h"
+#include "backend/cpu/quantize/quantize.h"
+#include "backend/cpu/types.h"
+#include "base/error.h"
+#include "format/hadamard.h"
+#include "math/round.h"
+
+namespace ng::cpu {
+namespace {
+
+constexpr int64_t kRun = 512;  // values at once: whole groups of every size
+
+/// 1 or -1 for each value of a run; a sign changes no other bit.
+std::array<float, kRun> sign_factors(const Hadamard& hadamard) {
+  std::array<float, kRun> factors{};
+  for (int64_t k = 0; k < kRun; ++k)
+    factors[static_cast<size_t>(k)] =
+        has_negative_sign(hadamard.signs.data(), static_cast<int>(k % hadamard.size)) ? -1.0f : 1;
+  return factors;
+}
+
+float widened_value(float value) { return value; }
+float widened_value(Bf16 value) { return widened(value); }
+void store(float value, float& to) { to = value; }
+void store(float value, Bf16& to) { to = to_bf16(value); }
+
+/// y = or += values, rounded as a GEMM rounds its y.
+template <class Value>
+void put(const float* values, int64_t count, const TurnBack& op, Value* y) {
+  for (int64_t k = 0; k < count; ++k) {
+    float t = values[k];
+    if (op.into == Into::add) t = widened_value(y[k]) + t;
+    store(op.round == Compute::bf16 ? round_to_bf16(t) : t, y[k]);
+  }
+}
+
+}  // namespace
+
+void turn_back(Workspace& workspace, const TurnBack& op) {
+  require_fp32(op.kName, {op.x});
+  require_values(op.kName, {op.y});
+  const int g = op.hadamard.size;
+  NG_CHECK(is_hadamard_size(g) && op.x.cols % g == 0, g, op.x.cols);
+  NG_CHECK(op.y.rows == op.x.rows && op.y.cols <= op.x.cols, op.y.rows, op.y.cols, op.x.rows);
+  const std::array<float, kRun> signs = sign_factors(op.hadamard);
+  constexpr std::array<uint32_t, 4> kNone{};
+  const auto x = op.x.as<float>();
+  parallel_for(workspace.threads(), op.y.rows, [&](int64_t row, int) {
+    alignas(64) std::array<float, kRun> run;
+    for (int64_t k = 0; k < op.y.cols; k += kRun) {
+      const int64_t cols = std::min(kRun, op.x.cols - k), kept = std::min(cols, op.y.cols - k);
+      hadamard_rows({x.row(row) + k, op.x.stride}, {run.data(), 1, cols, kRun}, g, kNone.data(),
+                    hadamard_back_factor(g));
+      for (int64_t i = 0; i < kept; ++i)
+        run[static_cast<size_t>(i)] *= signs[static_cast<size_t>(i)];
+      if (op.y.is(bf16_format()))
+        put(run.data(), kept, op, op.y.as<Bf16>().row(row) + k);
+      else
+        put(run.data(), kept, op, op.y.as<float>().row(row) + k);
+    }
+  });
+}
+
+}  // namespace ng::cpu
