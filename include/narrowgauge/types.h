@@ -18,8 +18,9 @@ enum class ElementKind : uint8_t { floating, power, integer };
 enum class Specials : uint8_t { ieee, fn, fnuz, none };
 
 /// nearest: ties to even. stochastic: up iff floor(f · 2^r) + R >= 2^r, where f in [0, 1) is the
-/// place between two neighbours and R uniform in [0, 2^r).
-enum class Rounding : uint8_t { nearest, stochastic };
+/// place between two neighbours and R uniform in [0, 2^r). eden, of GEMM operands alone: nearest,
+/// and E4M3 scales corrected so that a rotated vector is met in the mean.
+enum class Rounding : uint8_t { nearest, stochastic, eden };
 
 /// What becomes of values beyond the largest, decided after rounding. saturate: the largest; NaN is
 /// kept where the format has one, else it becomes the largest. special: infinity or NaN where the

@@ -70,6 +70,19 @@ std::vector<Rule> fit_rules(const Operand& o) {
   };
 }
 
+/// What corrected scales ask. [linear.md 5]
+std::vector<Rule> eden_rules(const Operand& o) {
+  const bool eden = o.rounding == Rounding::eden;
+  return {
+      {"rounding", eden && o.scale != ScaleKind::e4m3,
+       fmt::format("\"eden\" for {} scales", quoted(name_of(o.scale))), "scale = \"e4m3\""},
+      {"rounding", eden && o.block.rows != 1,
+       fmt::format("\"eden\" for blocks of {}", block_text(o.block)), "blocks of one row"},
+      {"fit", eden && o.fit.size() > 1, "a list beside \"eden\"", "one fit, or none"},
+      {"prescale", eden && o.prescale != 1, fmt::format("{} beside \"eden\"", o.prescale), "1"},
+  };
+}
+
 /// What a statistic in place of amax asks.
 std::vector<Rule> statistic_rules(const Operand& o) {
   const bool has_one = o.scale_of != ScaleOf::amax;
@@ -125,7 +138,7 @@ std::vector<Rule> rules_of_scale(const Operand& o) {
 
 std::optional<OperandConflict> conflict_of(const Operand& operand) {
   for (const std::vector<Rule>& rules : {element_rules(operand), rules_of_scale(operand),
-                                         fit_rules(operand), statistic_rules(operand)})
+                                         fit_rules(operand), statistic_rules(operand), eden_rules(operand)})
     for (const Rule& rule : rules)
       if (rule.broken) return OperandConflict{rule.key, rule.problem, std::string(rule.remedy)};
   return {};

@@ -219,14 +219,20 @@ void add_fits(Rows& rows) {
 
 void add_rounding(Rows& rows) {
   rows.choice<Rounding>("rounding", &Operand::rounding,
-                        {{{"nearest", Rounding::nearest}, {"stochastic", Rounding::stochastic}}},
-                        "how each element is rounded",
+                        {{{"nearest", Rounding::nearest},
+                          {"stochastic", Rounding::stochastic},
+                          {"eden", Rounding::eden}}},
+                        "how each element is rounded; eden: to nearest, and the scales of a "
+                        "Hadamard group are corrected",
                         {.part = Part::rounding,
                          .field = "rounding",
-                         .flag = {1, "nearest or stochastic", true},
+                         .flag = {1, "nearest or stochastic; eden is for GEMMs", true},
                          .is_told_by_value = true});
   rows.beside(kInMxfp4);
-  rows.equation("x = (n + f) · ulp; nearest: n + 1 where f > 1/2; stochastic: with probability f");
+  rows.equation(
+      "x = (n + f) · ulp; nearest: n + 1 where f > 1/2; stochastic: with probability f; eden: scale "
+      "= SR(scale · Σ y² / Σ y · ŷ) over a group y of the transform");
+  rows.keys.back().example = "\"stochastic\"";
   rows.own({.path = "sr_bits",
             .expected = "16, 8 or 32",
             .doc = "random bits of a stochastic rounding",
@@ -240,8 +246,8 @@ void add_rounding(Rows& rows) {
             .values = {"8", "16", "32"},
             .field = "random_bits",
             .flag = {7, "random bits per value", true},
-            .need = {"rounding = \"stochastic\"",
-                     [](const Operand& o) { return o.rounding == Rounding::stochastic; }}});
+            .need = {"rounding = \"stochastic\" or \"eden\"",
+                     [](const Operand& o) { return o.rounding != Rounding::nearest; }}});
   rows.choice<Overflow>(
       "overflow", &Operand::overflow,
       {{{"saturate", Overflow::saturate}, {"special", Overflow::special}}},

@@ -69,15 +69,34 @@ inline constexpr FloatGrid kE4m3Grid = {.mantissa_bits = 3,
                                         .nan_code = 0x7F,
                                         .sign_mask = 0x80};
 
+inline constexpr uint32_t kE4m3One = 0x38;  ///< the code of 1
+
 /// Constants of a tensor whose blocks have E4M3 scales.
 struct TwoLevelScale {
   float tensor = 1;  ///< s_t, the decode multiplier of the whole tensor
   float block = 1;   ///< m: a block's scale is E4M3(amax · m)
 };
 
-/// The element value that the largest magnitude of a block is scaled to: the first of several.
+/// The element value that the largest magnitude of a block is scaled to: the first of several. Of
+/// eden, whose scales may grow by 17/16 when they are rounded, it is a little above the largest.
 NG_HD constexpr float first_fit(const Operand& cast, float element_max) {
-  return cast.fit.size() > 0 ? cast.fit[0] : element_max;
+  if (cast.fit.size() > 0) return cast.fit[0];
+  if (cast.rounding != Rounding::eden) return element_max;
+  return static_cast<float>(double{element_max} / (17.0 / 16.0 * 0.93));
+}
+
+/// S, by which eden corrects the scales of a Hadamard group of values y and decoded values v, from
+/// Σ y² and Σ y · v; 1 where nothing is left of them or they are not finite. [linear.md 5]
+inline float eden_correction(double squares, double products) {
+  const auto s = static_cast<float>(squares / products);
+  return products != 0 && s <= kFloatMax && s >= -kFloatMax ? s : 1.0f;
+}
+
+/// A block's scale so corrected: rounded stochastically, to E4M3.
+inline float eden_scale(float scale, float correction, int random_bits, uint32_t random) {
+  const Rounder rounder{.mode = RoundMode::sr, .bits = random_bits, .random = random};
+  return decode_float(kE4m3Grid, encode_float(kE4m3Grid, scale * correction, rounder,
+                                              OverflowRule::saturate));
 }
 
 /// Steps 1 to 3: `amax` of the tensor, NaN skipped. kind: none (s_t = 1), fp32, or pow2 (s_t

@@ -53,6 +53,13 @@ void read_as_flags(const std::string& text, const Read& read) {
   }
 }
 
+Error eden_refusal(const std::string& place, const std::string& key) {
+  return Error({.place = place,
+                .key = key,
+                .problem = "\"eden\" without the transform of a GEMM, whose groups it corrects",
+                .remedy = "nearest or stochastic"});
+}
+
 void set_rounding(Operand& operand, const CastWords& words) {
   if (words.word("rounding") == "stochastic") operand.rounding = Rounding::stochastic;
   if (words.word("overflow") == "special") operand.overflow = Overflow::special;
@@ -171,6 +178,7 @@ Operand recipe_operand(const std::string& flag, const std::string& text) {
         parse_toml("operand = " + (is_table ? text : toml_quote(text)), flag);
     read_operand(operand, *find_item(document, "operand", ""));
     if (is_table) refuse_rest(text);
+    if (operand.rounding == Rounding::eden) throw eden_refusal("", "operand.rounding");
   } catch (const Error& error) {
     Error::Parts parts = error.parts();
     parts.place = flag;
@@ -189,6 +197,7 @@ std::string_view CastWords::word(std::string_view key) const {
 }
 
 Operand CastWords::operand() const {
+  if (word("rounding") == "eden") throw eden_refusal("cast", "--rounding");
   if (has("sr_bits") && word("rounding") != "stochastic")
     throw Error({.place = "cast",
                  .key = "--sr-bits",

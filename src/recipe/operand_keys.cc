@@ -17,6 +17,15 @@ void leave_bf16(Operand& operand, const toml::table& table, const std::string& p
     operand.overflow = Operand{}.overflow;
 }
 
+/// What eden leaves free above the scale of the largest block. [linear.md 5]
+void take_scale_max(Operand& operand, Rounding before, const toml::table& table) {
+  constexpr float kOfEden = 255.99f;
+  if (table.contains("scale_max") || operand.rounding == before) return;
+  if (operand.rounding == Rounding::eden) operand.scale_max = kOfEden;
+  if (before == Rounding::eden && operand.scale_max == kOfEden)
+    operand.scale_max = Operand{}.scale_max;
+}
+
 /// Of those keys, behind a comma each.
 std::string toml_of(const std::vector<const OperandKey*>& keys, const Operand& operand) {
   std::string text;
@@ -41,7 +50,9 @@ void change_operand(Operand& operand, const TomlItem& item) {
   check_known_keys(*table, rows_of(operand_keys()), prefix);
   const bool replaces = table->contains("format");
   if (!replaces) leave_bf16(operand, *table, prefix);
+  const Rounding before = replaces ? Rounding::nearest : operand.rounding;
   read_keys(operand, *table, operand_keys(), prefix);
+  take_scale_max(operand, before, *table);
   if (replaces) check_operand(operand, item);
   forget_unused(operand);
 }

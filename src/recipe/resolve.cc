@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/glob.h"
+#include "recipe/gemm_rules.h"
 #include "recipe/layer_names.h"
 #include "recipe/operand_keys.h"
 #include "recipe/settings_keys.h"
@@ -122,6 +123,7 @@ void read_phases(ResolvedRecipe& recipe) {
       start->refuse_value("phases in ascending order of start");
     RecipeSettings settings = recipe.phases.back();
     read_settings(settings, *patch, prefix);
+    check_gemms(settings, start->place);
     recipe.phase_starts.push_back(share);
     recipe.phases.push_back(std::move(settings));
     recipe.phase_patches.push_back(patch);
@@ -274,6 +276,7 @@ RecipeSettings ResolvedRecipe::settings_of(const LayerPlace& layer, int phase,
       overrides[i].read_into(settings);
       check_operands(settings, *overrides[i].patch, overrides[i].prefix);
       check_stored(settings, overrides[i].place);
+      check_gemms(settings, overrides[i].place);
     } catch (const Error& error) {
       throw in_layer(error, layer, phase_starts[size_t(phase)]);
     }
@@ -294,6 +297,7 @@ ResolvedRecipe resolve_recipe(RecipeSource source) {
     read_settings(base, *document.table, document.prefix);
   }
   check_stored(base, recipe.source.place);
+  check_gemms(base, recipe.source.place);
   recipe.phases.push_back(std::move(base));
   recipe.phase_starts.push_back(0);
   read_phases(recipe);

@@ -55,6 +55,17 @@ void check_weights(const RecipeSettings& settings, const std::string& place) {
            "weights.update = \"stochastic\"");
 }
 
+/// What is no GEMM's: it has no transform, and values of few bits need a scale.
+void check_sent(const Operand& cast, const std::string& key, const std::string& place) {
+  if (cast.is_unscaled() && cast.element->bits < 16)
+    throw Error({place, key + ".scale",
+                 fmt::format("{} elements without scale", cast.element->short_name),
+                 "a scale; only fp32, bf16 and fp16 go without"});
+  if (cast.rounding == Rounding::eden)
+    throw Error({place, key + ".rounding", "\"eden\" without the transform of a GEMM",
+                 "\"nearest\" or \"stochastic\""});
+}
+
 }  // namespace
 
 // Nothing of it may depend on the step or be undone by a GEMM.
@@ -62,9 +73,7 @@ void check_stored_cast(const Operand& cast, const std::string& key, const std::s
   const auto refuse = [&](const char* part, std::string problem, const char* remedy) {
     throw Error({place, key + "." + part, std::move(problem), remedy});
   };
-  if (cast.is_unscaled() && cast.element->bits < 16)
-    refuse("scale", fmt::format("{} elements without scale", cast.element->short_name),
-           "a scale; only fp32, bf16 and fp16 are stored without");
+  check_sent(cast, key, place);
   if (cast.scaling != Scaling::current)
     refuse("scaling", "a stored tensor is scaled when it is stored", "\"current\"");
   if (cast.prescale != 1) refuse("prescale", "no GEMM undoes it for a stored tensor", "1.0");
@@ -104,6 +113,10 @@ void check_gradient(const GradientRecipe& gradient, const std::string& place) {
 }
 
 void check_stored(const RecipeSettings& settings, const std::string& place) {
+  const CommunicationRecipe& sent = settings.communication;
+  check_sent(sent.activations, "communication.activations", place);
+  check_sent(sent.weights, "communication.weights", place);
+  check_sent(sent.sums, "communication.sums", place);
   check_weights(settings, place);
   check_gradient(settings.gradient, place);
   check_stored_cast(settings.weights.storage, "weights.storage", place);

@@ -35,6 +35,21 @@ void warn_of_biased_choice(const LinearRecipe& linear, Sentences& warnings) {
           key));
 }
 
+/// Its proof draws them anew. [rivals.md §2.3]
+void warn_of_lasting_signs(const LinearRecipe& linear, Sentences& warnings) {
+  const std::pair<const GemmRecipe*, const char*> gemms[] = {
+      {&linear.fprop, "fprop"}, {&linear.dgrad, "dgrad"}, {&linear.wgrad, "wgrad"}};
+  for (const auto& [gemm, key] : gemms) {
+    const bool eden =
+        gemm->left.rounding == Rounding::eden || gemm->right.rounding == Rounding::eden;
+    if (eden && gemm->hadamard_signs != HadamardSigns::random)
+      warnings.push_back(fmt::format(
+          "linear.{}.hadamard_signs: eden is unbiased over signs that are drawn in every step: "
+          "\"random\"",
+          key));
+  }
+}
+
 bool has_format_of(const Operand& operand, const Operand& storage) {
   return !storage.is_unscaled() && *operand.element == *storage.element &&
          operand.block == storage.block;
@@ -150,6 +165,7 @@ std::vector<std::string> warnings_of(const RecipeSettings& settings) {
   Sentences warnings;
   warn_of_forward(settings.linear.fprop, warnings);
   warn_of_biased_choice(settings.linear, warnings);
+  warn_of_lasting_signs(settings.linear, warnings);
   warn_of_rounding_twice(settings, warnings);
   warn_of_update(settings, warnings);
   warn_of_optimizer(settings.optimizer, warnings);

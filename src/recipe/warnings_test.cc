@@ -90,7 +90,7 @@ TEST(Warnings, OfPhasesThatChangeNothing) {
     return phase_warnings(warned_recipe("linear = 'mxfp4'\n" + toml), model);
   };
   EXPECT_TRUE(warnings("").empty());
-  EXPECT_TRUE(warnings("phase = [{start = 0.8, linear.fprop = 'bf16'}]").empty());
+  EXPECT_TRUE(warnings("phase = [{start = 0.8, linear.fprop.input = 'bf16'}]").empty());
   EXPECT_TRUE(warnings("phase = [{start = 0.8, compute = 'bf16'}]").empty()) << "of activations";
   const std::vector<std::string> nothing = {
       "phase[2]: changes nothing: from 80 % of training on all layers stay in the numbers of the "

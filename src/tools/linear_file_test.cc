@@ -128,7 +128,7 @@ TEST_P(LinearFile, MakesOperandsAndProductsOfTheOracle) {
 
 TEST_P(LinearFile, MakesWhatKeysOfPublishedMethodsSay) {
   const GoldenFile golden("linear/keys");
-  EXPECT_EQ(golden.cases().size(), 11u);
+  EXPECT_EQ(golden.cases().size(), 13u);
   for (const auto& [name, facts] : golden.cases().items()) expect_case(golden, name, facts);
 }
 

@@ -50,6 +50,32 @@ RegionCast take_scale(const Job& job, const Region& region, const RegionCast& ot
   return {};
 }
 
+/// eden: the scales of each row's Hadamard groups grow or shrink, so that the rounded group meets
+/// the values `before` that it was made of. [linear.md 5]
+void correct_scales(const Job& job, const std::vector<float>& before) {
+  const OperandSpec& spec = job.spec;
+  const OperandParts& parts = job.parts;
+  const int64_t k_padded = spec.k_padded(), group = spec.hadamard.size;
+  NG_CHECK(group > 0 && group % parts.block_cols == 0, group, parts.block_cols);
+  for (int64_t r = 0; r < spec.rows; ++r) {
+    float* scales = parts.scales + r * parts.scale_cols;
+    for (int64_t first = 0; first < k_padded; first += group) {
+      double squares = 0, products = 0;
+      for (int64_t k = first; k < first + group; ++k) {
+        const double y = before[static_cast<size_t>(r * k_padded + k)];
+        const double v = job.row(r)[k] * scales[k / parts.block_cols] * *parts.tensor_scale;
+        squares += y * y;
+        products += y * v;
+      }
+      const float correction = eden_correction(squares, products);
+      for (int64_t k = first; k < first + group; k += parts.block_cols) {
+        float& scale = scales[k / parts.block_cols];
+        scale = eden_scale(scale, correction, spec.cast.sr_bits, random_of(job, r, k));
+      }
+    }
+  }
+}
+
 void scale_and_round(const Job& job) {
   const OperandSpec& spec = job.spec;
   const OperandParts& parts = job.parts;
@@ -64,6 +90,8 @@ void scale_and_round(const Job& job) {
   if (taken.has_scales())
     two_level.tensor = taken.scales.tensor != nullptr ? *taken.scales.tensor : 1;
   *parts.tensor_scale = two_level.tensor;
+  const bool corrects = spec.cast.rounding == Rounding::eden;
+  const std::vector<float> before(job.row(0), job.row(corrects ? spec.rows : 0));
   for (int64_t i = 0; i < parts.scale_rows; ++i) {
     for (int64_t j = 0; j < parts.scale_cols; ++j) {
       const Region region = {i * parts.block_rows, std::min((i + 1) * parts.block_rows, spec.rows),
@@ -75,6 +103,7 @@ void scale_and_round(const Job& job) {
       round_region(job, cast, region);
     }
   }
+  if (corrects) correct_scales(job, before);
 }
 
 void check_spec(const OperandSpec& spec) {

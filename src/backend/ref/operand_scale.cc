@@ -50,16 +50,8 @@ uint32_t e8m0_code_of(const Job& job, const Region& region, const Amax& amax) {
 
 Rounder rounder_of(const Job& job, int64_t row, int64_t k) {
   const Operand& cast = job.spec.cast;
-  if (cast.rounding == Rounding::nearest) return {};
-  const bool straight = job.spec.contract == Contract::cols;
-  const PrepareContext& context = job.context;
-  const int64_t source_row = (straight ? row : k) + context.first_row;
-  const int64_t source_col = (straight ? k : row) + context.first_col;
-  const int64_t cols = context.whole_cols > 0 ? context.whole_cols : job.source.cols;
-  const uint32_t random =
-      random_bits(context.key, static_cast<uint64_t>(source_row), static_cast<uint64_t>(source_col),
-                  static_cast<uint64_t>(cols), cast.sr_bits);
-  return {.mode = RoundMode::sr, .bits = cast.sr_bits, .random = random};
+  if (cast.rounding != Rounding::stochastic) return {};
+  return {.mode = RoundMode::sr, .bits = cast.sr_bits, .random = random_of(job, row, k)};
 }
 
 /// What the encoder is given of a value.
@@ -105,7 +97,8 @@ Candidate candidate_of(const Job& job, const Amax& amax, const TwoLevelScale& tw
   const bool power = cast.scale == ScaleKind::pow2;
   if (cast.scale == ScaleKind::e4m3) {
     const float refit = first_fit(cast, job.range.max) / fit;
-    const uint32_t code = e4m3_block_code(cast.scale_rule, amax.value, two_level, refit);
+    uint32_t code = e4m3_block_code(cast.scale_rule, amax.value, two_level, refit);
+    if (code == 0 && cast.rounding == Rounding::eden) code = kE4m3One;
     return {{.multiplier = e4m3_multiplier(code, two_level), .clamp = true, .zero = code == 0},
             decode_float(kE4m3Grid, code)};
   }
@@ -161,6 +154,17 @@ Candidate best_candidate(const Job& job, const Region& region, const Amax& amax,
 }
 
 }  // namespace
+
+uint32_t random_of(const Job& job, int64_t row, int64_t k) {
+  const bool straight = job.spec.contract == Contract::cols;
+  const PrepareContext& context = job.context;
+  const int64_t source_row = (straight ? row : k) + context.first_row;
+  const int64_t source_col = (straight ? k : row) + context.first_col;
+  const int64_t cols = context.whole_cols > 0 ? context.whole_cols : job.source.cols;
+  return random_bits(context.key, static_cast<uint64_t>(source_row),
+                     static_cast<uint64_t>(source_col), static_cast<uint64_t>(cols),
+                     job.spec.cast.sr_bits);
+}
 
 Amax amax_of(const Job& job, const Region& region) {
   Amax amax;

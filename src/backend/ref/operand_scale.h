@@ -38,6 +38,9 @@ struct RegionCast {
   bool nan = false;    ///< the scale is NaN: codes are zero
 };
 
+/// The draw of one element, of its place in the source.
+[[nodiscard]] uint32_t random_of(const Job& job, int64_t row, int64_t k);
+
 struct Amax {
   float value = 0;  ///< NaN skipped
   bool finite = true;

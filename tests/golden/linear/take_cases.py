@@ -15,11 +15,11 @@ SETS = {
     "fits": ("Operands of a linear layer under recipes with fit, select and scale_max.",
              ["fit_list.b", "fit_stochastic", "fit_tiles", "fit_fp32", "select_mae"], ["nvfp4-46"],
              OPERANDS),
-    "keys": ("A linear layer under recipes with keys of published methods: from, scale_of, layers' "
-             "signs, int4 with e4m3 scales, FP8 without.",
+    "keys": ("A linear layer under recipes with keys of published methods: from, scale_of, eden, "
+             "layers' signs, int4 with e4m3 scales, FP8 without.",
              ["from_exact", "from_rotated", "from_plain_rotated", "from_narrow_rotated",
-              "signs_layer", "nvint4", "bare.b", "rms_rules.b"],
-             ["tetrajet.b", "nvfp4-fwd-bf16-bwd.b", "nvint4-wgrad.b"], None),
+              "signs_layer", "nvint4", "bare.b", "rms_rules.b", "eden_128.b"],
+             ["tetrajet.b", "nvfp4-fwd-bf16-bwd.b", "nvint4-wgrad.b", "quartet2.b"], None),
 }
 
 

@@ -88,6 +88,8 @@ def e4m3_casts(source: Source) -> tuple[list[Cast], Tensor]:
 
     def of(refit: float) -> Cast:
         scale = e4m3_scale(form.scale_rule, amax, block, refit)
+        if form.rounding == "eden":
+            scale = torch.where(scale == 0, 1.0, scale)
         return Cast(scale, e4m3_multiplier(scale, tensor), zero=scale == 0)
 
     return [of(refit) for refit in form.refits], tensor

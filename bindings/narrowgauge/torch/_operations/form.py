@@ -31,7 +31,7 @@ class OperandForm:
     fit: tuple[float, ...] = ()
     select: str = "mse"
     scale_max: float = 448.0
-    rounding: str = "nearest"  #: or stochastic
+    rounding: str = "nearest"  #: or stochastic, eden
     sr_bits: int = 16
     overflow: str = "saturate"  #: or special
     subnormals: str = "keep"  #: or flush
@@ -43,12 +43,15 @@ class OperandForm:
     per_fit: float = field(init=False)  #: 1 / the first fit
 
     def __post_init__(self) -> None:
-        fits = tuple(fp32(f) for f in self.fit) or (self.element.max,)
+        largest = self.element.max
+        if self.rounding == "eden":  # scales may grow by 17/16 when they are rounded
+            largest = fp32(largest / (17 / 16 * 0.93))
+        fits = tuple(fp32(f) for f in self.fit) or (largest,)
         object.__setattr__(self, "fits", fits)
         object.__setattr__(self, "refits", tuple(fp32(fits[0] / f) for f in fits))
         object.__setattr__(self, "reach", fp32(fp32(self.scale_max) * fits[0]))
         object.__setattr__(self, "per_fit", fp32(1.0 / fits[0]))
-        if self.rounding == "stochastic" and self.sr_bits not in (8, 16, 32):
+        if self.rounding != "nearest" and self.sr_bits not in (8, 16, 32):
             raise ValueError(f"sr_bits: {self.sr_bits}: 8, 16 or 32")
         if self.scaling == "delayed" and self.block != "tensor":
             raise ValueError(f"scaling: delayed of block {self.block}: a scale of the tensor")

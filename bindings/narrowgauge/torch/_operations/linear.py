@@ -87,7 +87,7 @@ def layer_operand(
         k_multiple=gemm.k_multiple,
         hadamard=gemm.hadamard,
         signs=draws.signs(gemm, role.group, source.device),
-        key=draws.key(role) if cast.rounding == "stochastic" else None,
+        key=draws.key(role) if cast.rounding != "nearest" else None,
         encode_scale=state.encode_scale if state else None,
     )
     if state is not None and made.amax is not None:

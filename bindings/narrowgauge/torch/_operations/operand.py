@@ -3,7 +3,7 @@ src/backend/ref/operand.h, the result has the same bits."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Optional
 
 import torch
@@ -18,7 +18,7 @@ from .elements import Draw
 from .form import OperandForm
 from .hadamard import transform
 from .philox import Key, random_integers
-from .scales import scale_codes
+from .scales import E4M3, scale_codes
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,11 @@ def operand(
     draw = _draw(form, key, x, z, contract_rows)
     if draw is not None:
         draw = Draw(blocks.split(draw.integers), draw.bits)
-    source = Source(blocks.split(z), form, draw, contract_rows, z.shape[0])
+    by_element = draw if form.rounding == "stochastic" else None
+    source = Source(blocks.split(z), form, by_element, contract_rows, z.shape[0])
     made = _made(source, encode_scale)
+    if form.rounding == "eden" and draw is not None:
+        made = replace(made, scale=_corrected(made, source, draw, hadamard))
     elements = blocks.join(made.elements)
     if form.fits_bf16:
         elements = elements.to(torch.bfloat16)
@@ -129,6 +132,23 @@ def _made(source: Source, encode_scale: Tensor | None) -> Operand:
     one = torch.ones((), device=source.values.device)
     cast, elements = best(source, fp32_casts(source), one)
     return Operand(form, elements, cast.scale)
+
+
+def _corrected(made: Operand, source: Source, draw: Draw, group: int) -> Tensor:
+    """The scales of eden, by which groups of a transform meet what they were made of. [linear §5]
+
+    Sums of FP64 run as torch has them."""
+    y = source.values.to(torch.float64)
+    v = made.elements.to(torch.float32) * spread(made.scale) * made.tensor_scale
+    in_group = (*made.scale.shape[:1], -1, group // made.form.block_along_k)
+
+    def sums(x: Tensor) -> Tensor:
+        return x.sum((1, 3)).reshape(in_group).sum(2, keepdim=True)
+
+    ratio = (sums(y * y) / sums(y * v.to(torch.float64))).to(torch.float32)
+    ratio = torch.where(torch.isfinite(ratio), ratio, 1.0).expand(in_group)
+    first = Draw(draw.integers[:, 0, :, 0], draw.bits)
+    return numbers.rounded(made.scale * ratio.reshape(made.scale.shape), E4M3, first)
 
 
 def _delayed(source: Source, encode_scale: Tensor | None) -> Operand:

@@ -30,6 +30,7 @@ bool encodes_columns(const OperandSpec& spec, const PackedLayout& layout) {
       cast.scale == ScaleKind::e4m3;
   return has_table_scale && cast.overflow == Overflow::saturate &&
          cast.subnormals == Subnormals::keep && cast.scale_of == ScaleOf::amax &&
+         cast.rounding != Rounding::eden &&
          (cast.rounding == Rounding::nearest || cast.sr_bits != 32);
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 Rounder rounder_of(const QuantizeJob& job, int64_t row, int64_t k) {
   const Operand& cast = job.spec.cast;
-  if (cast.rounding == Rounding::nearest) return {};
+  if (cast.rounding != Rounding::stochastic) return {};
   return {.mode = RoundMode::sr,
           .bits = cast.sr_bits,
           .random = job.source.random_bits(row, k, cast.sr_bits)};

@@ -4,6 +4,7 @@
 #include "backend/cpu/quantize/statistics.h"
 #include "backend/cpu/quantize/subnormals.h"
 #include "backend/cpu/quantize/trials.h"
+#include "format/codec.h"
 
 namespace ng::cpu {
 
@@ -30,6 +31,8 @@ void PanelEncoder::encode_panel(int64_t row, const Piece& area) {
     blocks_ = ceil_div(chunk_.cols, job_.plan.block_cols);
     find_scales();
     for_pieces(job_.plan, chunk_, [&](const Piece& piece) { encode_piece(piece); });
+    if (job_.spec.cast.rounding == Rounding::eden)
+      for_pieces(job_.plan, chunk_, [&](const Piece& piece) { correct_scales(piece); });
     store_scales();
   }
 }
@@ -97,6 +100,46 @@ void PanelEncoder::try_blocks(const Piece& piece) {
   lanes.flush();
 }
 
+// A block whose scale vanishes is scaled by one.
+void PanelEncoder::replace_zero_scales(int64_t count) const {
+  const float multiplier = e4m3_multiplier(kE4m3One, job_.request.two_level);
+  for (int64_t b = 0; b < count; ++b) {
+    if (scratch_.decode[b] != 0) continue;
+    scratch_.decode[b] = 1;
+    scratch_.multiplier[b] = multiplier;
+  }
+}
+
+// Whole groups of the transform, of which the elements are known by their scales.
+void PanelEncoder::correct_scales(const Piece& piece) {
+  if (!chunk_is_one_piece()) values_ = job_.source.load(piece, scratch_.values);
+  const OperandSpec& spec = job_.spec;
+  const ElementCodec codec(*spec.cast.element, spec.cast.subnormals);
+  const int64_t group = spec.hadamard.size, block = job_.plan.block_cols;
+  NG_CHECK(group > 0 && group % block == 0 && piece.cols % group == 0, group, block, piece.cols);
+  const float tensor = job_.request.two_level.tensor;
+  for (int64_t r = 0; r < piece.rows; ++r) {
+    const int64_t row = piece.row + r;
+    float* const decode = scratch_.decode + first_block(piece) + r * blocks_;
+    const float* const multiplier = scratch_.multiplier + first_block(piece) + r * blocks_;
+    for (int64_t first = 0; first < piece.cols; first += group) {
+      double squares = 0, products = 0;
+      for (int64_t c = first; c < first + group; ++c) {
+        const float y = values_.values(r, c);
+        const float q =
+            exact_element(job_, codec, exact_scaled(job_, y, multiplier[c / block]), row, c);
+        squares += double{y} * double{y};
+        products += double{y} * double{q * decode[c / block] * tensor};
+      }
+      const float correction = eden_correction(squares, products);
+      for (int64_t c = first; c < first + group; c += block)
+        decode[c / block] =
+            eden_scale(decode[c / block], correction, spec.cast.sr_bits,
+                       job_.source.random_bits(row, piece.k + c, spec.cast.sr_bits));
+    }
+  }
+}
+
 void PanelEncoder::choose_by_statistic() {
   for (int64_t i = 0; i < tile_rows_of_chunk() * blocks_; ++i) {
     if (scratch_.amax[i] == 0 || scratch_.amax[i] >= kFloatInf) continue;
@@ -150,6 +193,7 @@ void PanelEncoder::find_scales() {
   nonfinite_ = *std::max_element(scratch_.amax, scratch_.amax + count) >= kFloatInf;
   if (nonfinite_ && job_.request.kind == ScaleKind::e4m3) find_amax(true);
   block_scales(job_.request, scratch_.amax, count, scratch_.decode, scratch_.multiplier);
+  if (job_.spec.cast.rounding == Rounding::eden) replace_zero_scales(count);
   if (job_.context.stored.has_scales()) return take_stored_scales();
   if (scales_to_try(job_) > 1) choose_by_error();
   if (job_.spec.cast.scale_of != ScaleOf::amax) choose_by_statistic();

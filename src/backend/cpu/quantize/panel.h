@@ -62,6 +62,9 @@ class PanelEncoder {
   void choose_by_error();
   void try_blocks(const Piece& piece);
   void try_block(int64_t index);
+  /// Rounding eden: what its scales are before elements are rounded, and after. [linear.md 5]
+  void replace_zero_scales(int64_t count) const;
+  void correct_scales(const Piece& piece);
   /// Where scales are made of what is not amax.
   void choose_by_statistic();
   /// A block of the chunk.
