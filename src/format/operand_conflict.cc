@@ -137,8 +137,9 @@ std::vector<Rule> rules_of_scale(const Operand& o) {
 }  // namespace
 
 std::optional<OperandConflict> conflict_of(const Operand& operand) {
-  for (const std::vector<Rule>& rules : {element_rules(operand), rules_of_scale(operand),
-                                         fit_rules(operand), statistic_rules(operand), eden_rules(operand)})
+  for (const std::vector<Rule>& rules :
+       {element_rules(operand), rules_of_scale(operand), fit_rules(operand),
+        statistic_rules(operand), eden_rules(operand)})
     for (const Rule& rule : rules)
       if (rule.broken) return OperandConflict{rule.key, rule.problem, std::string(rule.remedy)};
   return {};

@@ -230,7 +230,8 @@ void add_rounding(Rows& rows) {
                          .is_told_by_value = true});
   rows.beside(kInMxfp4);
   rows.equation(
-      "x = (n + f) · ulp; nearest: n + 1 where f > 1/2; stochastic: with probability f; eden: scale "
+      "x = (n + f) · ulp; nearest: n + 1 where f > 1/2; stochastic: with probability f; eden: "
+      "scale "
       "= SR(scale · Σ y² / Σ y · ŷ) over a group y of the transform");
   rows.keys.back().example = "\"stochastic\"";
   rows.own({.path = "sr_bits",

@@ -95,8 +95,8 @@ inline float eden_correction(double squares, double products) {
 /// A block's scale so corrected: rounded stochastically, to E4M3.
 inline float eden_scale(float scale, float correction, int random_bits, uint32_t random) {
   const Rounder rounder{.mode = RoundMode::sr, .bits = random_bits, .random = random};
-  return decode_float(kE4m3Grid, encode_float(kE4m3Grid, scale * correction, rounder,
-                                              OverflowRule::saturate));
+  return decode_float(kE4m3Grid,
+                      encode_float(kE4m3Grid, scale * correction, rounder, OverflowRule::saturate));
 }
 
 /// Steps 1 to 3: `amax` of the tensor, NaN skipped. kind: none (s_t = 1), fp32, or pow2 (s_t

@@ -8,8 +8,8 @@ namespace ng {
 namespace {
 
 /// eden corrects the scales of whole groups of the transform. [linear.md 5]
-void check_groups(const Operand& operand, int hadamard, const std::string& gemm,
-                  const char* name, const std::string& place) {
+void check_groups(const Operand& operand, int hadamard, const std::string& gemm, const char* name,
+                  const std::string& place) {
   if (operand.rounding != Rounding::eden) return;
   if (hadamard > 0 && hadamard % operand.block.cols == 0) return;
   throw Error({place, fmt::format("{}.{}.rounding", gemm, name),

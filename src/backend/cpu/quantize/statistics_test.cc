@@ -89,8 +89,7 @@ TEST(TurnBack, UndoesTheTransformWithTheBitsOfTheDefinition) {
     for (int64_t r = 0; r < kDown; ++r) {
       float* row = turned.data() + r * padded;
       std::copy_n(source.view.as<float>().row(r), kAcross, row);
-      for (int64_t k = 0; k < padded; k += g)
-        hadamard_transform(row + k, g, hadamard.signs.data());
+      for (int64_t k = 0; k < padded; k += g) hadamard_transform(row + k, g, hadamard.signs.data());
     }
     TurnBack op{.y = {}, .x = {turned.data(), kDown, padded, padded}, .hadamard = hadamard};
     std::vector<float> back(static_cast<size_t>(kDown * kAcross));
@@ -98,8 +97,8 @@ TEST(TurnBack, UndoesTheTransformWithTheBitsOfTheDefinition) {
     ref::perform(op);
     for (int64_t r = 0; r < kDown; ++r)
       for (int64_t k = 0; k < kAcross; ++k)
-        ASSERT_NEAR(back[static_cast<size_t>(r * kAcross + k)],
-                    source.view.as<float>().row(r)[k], 1e-4);
+        ASSERT_NEAR(back[static_cast<size_t>(r * kAcross + k)], source.view.as<float>().row(r)[k],
+                    1e-4);
     cpu::on_every_isa([&] {
       for (const Into into : {Into::overwrite, Into::add}) {
         op.into = into;
