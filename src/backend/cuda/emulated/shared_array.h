@@ -60,7 +60,7 @@ template <class T>
 struct SharedPlace {
   SharedArray* array;
   int64_t index;
-  T* operator*() const { return reinterpret_cast<T*>(array->change_atomically(index)); }
+  T& operator*() const { return *reinterpret_cast<T*>(array->change_atomically(index)); }
 };
 
 /// tile[i], to be read and written like one.

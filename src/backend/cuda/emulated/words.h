@@ -127,66 +127,44 @@ concept Atomic =
     std::same_as<T, int> || std::same_as<T, unsigned> || std::same_as<T, unsigned long long>;
 template <class T>
 using Same = std::type_identity_t<T>;
+/// Of a T*, or of &tile[i] in shared memory.
+template <class Place>
+using WordAt = std::remove_reference_t<decltype(*std::declval<Place>())>;
 
-template <Atomic T>
-T atomicExch(T* place, Same<T> value) {
+template <class Place, Atomic T = WordAt<Place>>
+T atomicExch(Place place, Same<T> value) {
   return std::exchange(*place, value);
 }
-template <Atomic T>
-T atomicCAS(T* place, Same<T> expected, Same<T> value) {
-  return std::exchange(*place, *place == expected ? value : *place);
+template <class Place, Atomic T = WordAt<Place>>
+T atomicCAS(Place place, Same<T> expected, Same<T> value) {
+  T& word = *place;
+  return std::exchange(word, word == expected ? value : word);
 }
-template <Atomic T>
-T atomicAdd(T* place, Same<T> value) {
+template <class Place, Atomic T = WordAt<Place>>
+T atomicAdd(Place place, Same<T> value) {
   using Wraps = std::make_unsigned_t<T>;
-  return std::exchange(*place,
-                       static_cast<T>(static_cast<Wraps>(*place) + static_cast<Wraps>(value)));
+  T& word = *place;
+  return std::exchange(word, static_cast<T>(static_cast<Wraps>(word) + static_cast<Wraps>(value)));
 }
-template <Atomic T>
-T atomicMin(T* place, Same<T> value) {
-  return std::exchange(*place, std::min(*place, value));
+template <class Place, Atomic T = WordAt<Place>>
+T atomicMin(Place place, Same<T> value) {
+  T& word = *place;
+  return std::exchange(word, std::min(word, value));
 }
-template <Atomic T>
-T atomicMax(T* place, Same<T> value) {
-  return std::exchange(*place, std::max(*place, value));
+template <class Place, Atomic T = WordAt<Place>>
+T atomicMax(Place place, Same<T> value) {
+  T& word = *place;
+  return std::exchange(word, std::max(word, value));
 }
-template <Atomic T>
-T atomicAnd(T* place, Same<T> value) {
-  return std::exchange(*place, *place & value);
+template <class Place, Atomic T = WordAt<Place>>
+T atomicAnd(Place place, Same<T> value) {
+  T& word = *place;
+  return std::exchange(word, word & value);
 }
-template <Atomic T>
-T atomicOr(T* place, Same<T> value) {
-  return std::exchange(*place, *place | value);
-}
-
-// The same in shared memory.
-template <Atomic T>
-T atomicExch(emulated::SharedPlace<T> place, Same<T> value) {
-  return atomicExch(*place, value);
-}
-template <Atomic T>
-T atomicCAS(emulated::SharedPlace<T> place, Same<T> expected, Same<T> value) {
-  return atomicCAS(*place, expected, value);
-}
-template <Atomic T>
-T atomicAdd(emulated::SharedPlace<T> place, Same<T> value) {
-  return atomicAdd(*place, value);
-}
-template <Atomic T>
-T atomicMin(emulated::SharedPlace<T> place, Same<T> value) {
-  return atomicMin(*place, value);
-}
-template <Atomic T>
-T atomicMax(emulated::SharedPlace<T> place, Same<T> value) {
-  return atomicMax(*place, value);
-}
-template <Atomic T>
-T atomicAnd(emulated::SharedPlace<T> place, Same<T> value) {
-  return atomicAnd(*place, value);
-}
-template <Atomic T>
-T atomicOr(emulated::SharedPlace<T> place, Same<T> value) {
-  return atomicOr(*place, value);
+template <class Place, Atomic T = WordAt<Place>>
+T atomicOr(Place place, Same<T> value) {
+  T& word = *place;
+  return std::exchange(word, word | value);
 }
 
 }  // namespace ng::cuda
