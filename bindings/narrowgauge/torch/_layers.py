@@ -31,6 +31,9 @@ class Linear(_Mixin):
     #: of noise on the weight: bit-widths of its blocks, nipq's logarithm of the clip; or None
     ng_bits: nn.Parameter | None
     ng_clip: nn.Parameter | None
+    #: of the weight's gradient between ranks: mu, k and good steps of its auto scale, which begins
+    #: with gradient_hook, 0 before that; None: it has none
+    ng_gradient_scale: Tensor | None
 
     def forward(self, x: Tensor) -> Tensor:
         state = self.ng_state

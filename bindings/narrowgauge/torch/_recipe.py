@@ -47,6 +47,11 @@ def left_to_others(recipe: _core.Recipe) -> list[str]:
     return lines
 
 
+def has_auto_scales(recipe: _core.Recipe) -> bool:
+    """Whether gradients of weights in blocks have scales of their own between ranks."""
+    return bool(_settings(recipe)["gradient.auto_scale"])
+
+
 def _settings(recipe: _core.Recipe) -> dict[str, Any]:
     """By dotted key, of the recipe alone: without phases and overrides."""
     found: dict[str, Any] = {}
