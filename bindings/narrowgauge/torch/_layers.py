@@ -61,7 +61,7 @@ class Linear(_Mixin):
     def _apply(self, fn: Any, *args: Any, **words: Any) -> Any:
         """Of `.to(torch.bfloat16)` and its like: scales stay FP32, which the core writes."""
         before = {name: self._buffers[name] for name in ("ng_scales", "ng_gradient_scale")}
-        super()._apply(fn, *args, **words)
+        super()._apply(fn, *args, **words)  # type: ignore[no-untyped-call]
         for name, scales in before.items():
             after = self._buffers[name]
             if scales is not None and after is not None and after.dtype != torch.float32:

@@ -161,7 +161,10 @@ def linear(
     state: LayerState, training: bool,
 ) -> Tensor:
     """y of a layer, with a gradient."""
-    return _linear(x, weight, bias, scales, clock, state.number, state.outputs, training)[0]
+    y: Tensor = _linear(
+        x, weight, bias, scales, clock, state.number, state.outputs, training
+    )[0]
+    return y
 
 
 def _gradients(ctx: Any, grad: Tensor) -> list[Optional[Tensor]]:
