@@ -23,6 +23,7 @@
 namespace ng::python {
 namespace {
 
+using Gradient = nb::ndarray<nb::pytorch, float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Message = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 /// Memory of the exchange, which lasts as long as it; messages that are sent are only read.
@@ -113,8 +114,8 @@ class GradientReducer {
 
   /// `gradient` (r, c) becomes the mean over ranks, NaN where one is not finite. `tensor`: one of
   /// those; none: it goes in FP32. `first_micro`: of this rank.
-  void reduce(const nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>& gradient,
-              std::optional<uint32_t> tensor, uint32_t step, uint32_t first_micro) {
+  void reduce(const Gradient& gradient, std::optional<uint32_t> tensor, uint32_t step,
+              uint32_t first_micro) {
     const std::span<float> values(gradient.data(), gradient.size());
     const auto rows = static_cast<int64_t>(gradient.shape(0)),
                cols = static_cast<int64_t>(gradient.shape(1));

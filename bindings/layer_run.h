@@ -13,7 +13,7 @@
 namespace ng::python {
 
 /// A matrix of FP32 or BF16, rows of which lie side by side.
-using Matrix = nb::ndarray<nb::ndim<2>, nb::device::cpu>;
+using Matrix = nb::ndarray<nb::pytorch, nb::ndim<2>, nb::device::cpu>;
 
 [[nodiscard]] inline View view_of_matrix(const Matrix& of) {
   const bool is_bf16 =

@@ -20,6 +20,8 @@
 namespace ng::python {
 namespace {
 
+using Scales = nb::ndarray<nb::pytorch, float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
 /// One layer of a LayerRun.
 class Layer {
  public:
@@ -71,7 +73,7 @@ class Layer {
   /// Of each operand the values of its history of a delayed scale, in any phase; 0: it has none.
   [[nodiscard]] std::vector<int> histories() const { return layer_.linear().histories(); }
   [[nodiscard]] size_t state_size() const { return layer_.linear().first_state().size(); }
-  void place_state(const nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>& memory) {
+  void place_state(const Scales& memory) {
     NG_CHECK(memory.size() == state_size(), memory.size());
     layer_.linear().place_state(memory.data());
   }
@@ -154,7 +156,7 @@ void add_layers(nb::module_& module) {
       .def("set_phase", &Layer::set_phase, "phase"_a)
       .def_prop_ro("state_size", &Layer::state_size)
       .def_prop_ro("histories", &Layer::histories)
-      .def("place_state", &Layer::place_state, "memory"_a)
+      .def("place_state", &Layer::place_state, "memory"_a.noconvert())
       .def("roll_scales", &Layer::roll_scales)
       .def_prop_ro("products", &Layer::products)
       .def_prop_ro("weight_bytes", &Layer::weight_bytes)

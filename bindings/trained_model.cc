@@ -25,7 +25,7 @@
 namespace ng::python {
 namespace {
 
-using OutBytes = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using OutBytes = nb::ndarray<nb::pytorch, uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 ModelConfig config_of(const std::string& config_json) {
   return io::parse_hf_config(Json::parse(config_json), "model.config");

@@ -40,7 +40,8 @@ def _of_torch(x: Any, threads: int) -> np.ndarray:
         codes = np.stack([pairs & 15, pairs >> 4], axis=-1).reshape(*x.shape[:-1], -1)
         return _of_codes(codes, "float4_e2m1fn", threads)
     if name not in TORCH_ELEMENTS:
-        return x.numpy()
+        plain: np.ndarray = x.numpy()
+        return plain
     wide = name == "bfloat16"
     codes = x.contiguous().view(torch.int16 if wide else torch.uint8).numpy()
     return _of_codes(codes.view(np.uint16) if wide else codes, name, threads)
@@ -63,15 +64,15 @@ def floats_of(x: Any, threads: int = 0) -> np.ndarray:
     """x as FP32, in place where it is; FP64, and integers that FP32 does not hold, as numbers that
     round to narrow ones as they would.
     """
-    x = _of_torch(x, threads) if is_torch(x) else np.asarray(x)
-    if is_ml_dtypes(x.dtype):
-        return _of_ml_dtypes(x, threads)
-    if x.dtype.itemsize >= (8 if x.dtype.kind == "f" else 4) and x.dtype.kind in "fiu":
-        flat = np.ascontiguousarray(x, dtype=np.float64).reshape(-1)
-        return _core.floats_of_doubles(flat, threads).reshape(x.shape)
-    if x.dtype.kind not in "fiub":
-        raise Error(f"an array of {x.dtype}", "numbers")
-    return x.astype(np.float32, copy=False)
+    of = _of_torch(x, threads) if is_torch(x) else np.asarray(x)
+    if is_ml_dtypes(of.dtype):
+        return _of_ml_dtypes(of, threads)
+    if of.dtype.itemsize >= (8 if of.dtype.kind == "f" else 4) and of.dtype.kind in "fiu":
+        flat = np.ascontiguousarray(of, dtype=np.float64).reshape(-1)
+        return _core.floats_of_doubles(flat, threads).reshape(of.shape)
+    if of.dtype.kind not in "fiub":
+        raise Error(f"an array of {of.dtype}", "numbers")
+    return of.astype(np.float32, copy=False)
 
 
 def matrix_of(x: np.ndarray) -> np.ndarray:

@@ -66,7 +66,7 @@ class Quantized:
     @property
     def codes(self) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
         """One code a value, in the source's shape; in uint16 where they have more than 8 bits."""
-        codes: Any = self._core.codes
+        codes: npt.NDArray[np.uint8] | npt.NDArray[np.uint16] = np.asarray(self._core.codes)
         if codes.size != int(np.prod(self.shape)):  # a transform has padded it
             return codes
         return codes.reshape(self.shape)
@@ -80,17 +80,20 @@ class Quantized:
     @property
     def scales(self) -> Floats | None:
         """What codes of a block are multiplied by, by blocks; NaN: one that was not finite."""
-        return self._of_blocks(self._core.scales)
+        scales: Floats | None = self._of_blocks(self._core.scales)
+        return scales
 
     @property
     def scale_codes(self) -> npt.NDArray[np.uint8] | None:
         """The same as E8M0 or E4M3 codes, where the format has these."""
-        return self._of_blocks(self._core.scale_codes)
+        codes: npt.NDArray[np.uint8] | None = self._of_blocks(self._core.scale_codes)
+        return codes
 
     @property
     def zeros(self) -> npt.NDArray[np.uint8] | None:
         """The zero point beside each scale, of unsigned integers: value = (code - zero) · scale."""
-        return self._of_blocks(self._core.zeros)
+        zeros: npt.NDArray[np.uint8] | None = self._of_blocks(self._core.zeros)
+        return zeros
 
     @property
     def tensor_scale(self) -> float:

@@ -242,6 +242,23 @@ def test_a_step_is_carried_by_the_optimizer_and_scales_by_the_model():
         assert torch.equal(a, b)
 
 
+def test_scales_stay_fp32_in_a_model_of_bf16():
+    model = Model().bfloat16()
+    ngt.convert(model, "fp8-delayed")
+    later = Model()
+    ngt.convert(later, "fp8-delayed")
+    later.bfloat16()
+    for one in (model, later):
+        optimizer = torch.optim.SGD(one.parameters(), lr=0.01)
+        ngt.attach(one, optimizer)
+        for _ in range(2):
+            one(text().bfloat16()).float().square().mean().backward()
+            optimizer.step()
+    scales, same = (one.h[0].mlp["c_fc"].ng_scales for one in (model, later))
+    assert scales.dtype == torch.float32 and scales.count_nonzero() > 6
+    assert torch.equal(scales, same)
+
+
 def test_copies_go_on_by_themselves():
     model = Model()
     ngt.convert(model, "mxfp4-sr-rht")

@@ -65,11 +65,20 @@ def work(rank: int, ranks: int, recipe: str, turned: bool, port: int, folder: st
         means.append(gradients(ddp, step, rank))
     alone = Model(turned)
     ngt.convert(alone, recipe)
+    alone.load_state_dict(ddp.module.state_dict())  # which has the scales
     again = ngt.gradient_hook(nn.parallel.DistributedDataParallel(alone), recipe)
-    again.load_state_dict(hook.state_dict())
-    assert again.state_dict() == hook.state_dict()
+    assert again.state_dict()["scales"] == hook.state_dict()["scales"]
+    late = Model(turned)
+    ngt.convert(late, "bf16")  # which has none
+    its = ngt.gradient_hook(nn.parallel.DistributedDataParallel(late), recipe)
+    begun = its.state_dict()
+    its.load_state_dict(hook.state_dict())
+    assert its.state_dict() == hook.state_dict()
+    its.load_state_dict(begun)
+    late.load_state_dict(alone.state_dict())  # behind the hook's back
+    assert its.state_dict()["scales"] == hook.state_dict()["scales"]
     with pytest.raises(ValueError, match="^scales: of 1 tensors where"):
-        again.load_state_dict({"step": 0, "scales": {7: (0.0, 0.0)}})
+        its.load_state_dict({"step": 0, "scales": {7: (0.0, 0.0)}})
     own = [gradients(alone, step, rank) for step in range(STEPS)]
     torch.save({"means": means, "scales": scales, "own": own}, f"{folder}/{rank}")
     dist.destroy_process_group()

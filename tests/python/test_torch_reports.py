@@ -181,6 +181,28 @@ def test_transforms_that_do_not_work_say_what_does():
             transform(torch.randn(3, 32))
 
 
+def test_traces_are_refused_by_name():
+    model = nn.Sequential(nn.Linear(32, 32))
+    ngt.convert(model, "mxfp4-all", names={"0": "blocks.0.mlp.up"})
+    refusal = r"^0: blocks\.0\.mlp\.up: torch\.jit\.trace would keep .*restore\(model\)"
+    with pytest.raises(ng.Error, match=refusal):
+        torch.jit.trace(model, (torch.randn(3, 32),))
+
+
+def test_what_is_no_model_or_optimizer_is_refused():
+    model = nn.Linear(32, 32)
+    ngt.convert(model, "mxfp4-all", blocks=4)
+    with pytest.raises(ng.Error, match="^optimizer: is NoneType: a torch.optim.Optimizer$"):
+        ngt.attach(model, None)
+    with pytest.raises(ng.Error, match="^model_or_params: is NoneType: a model, or"):
+        ngt.optimizer(None, "bf16")
+    with pytest.raises(ng.Error, match="^recipe: is int: a name, a TOML file, a dict"):
+        ngt.convert(model, 3)
+    for use in (ngt.describe, ngt.memory, ngt.penalty, ngt.restore, ngt.step):
+        with pytest.raises(ng.Error, match="^model: is NoneType: a torch.nn.Module$"):
+            use(None)
+
+
 @pytest.mark.parametrize(
     "words", [{"seed": -1}, {"seed": "a"}, {"step": 1 << 32}, {"blocks": 0}, {"steps": 0}]
 )

@@ -1,11 +1,14 @@
 """Types for editors and mypy: a stub of the C++ side, annotations of the rest."""
 
 import ast
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
+from test_docs import blocks_of
 
 import narrowgauge as ng
 
@@ -44,14 +47,49 @@ def test_the_stub_names_what_the_module_has():
     assert named == made and len(made) > 15
 
 
+def require(*modules):
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"{module} is not there: scripts/python-tests --torch")
+
+
+@pytest.fixture(scope="module")
+def mypy(tmp_path_factory):
+    """What it finds by some words, in a folder; what it has read of torch serves the next call."""
+    cache = tmp_path_factory.mktemp("mypy")
+
+    def run(folder, *words):
+        command = [sys.executable, "-m", "mypy", "--no-error-summary", "--cache-dir", cache, *words]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        assert done.returncode in (0, 1), done.stderr
+        return [line for line in done.stdout.split("\n") if ": error: " in line]
+
+    return run
+
+
 @pytest.mark.parametrize("example", [EXAMPLE, OF_TORCH], ids=["arrays", "torch"])
-def test_mypy_takes_an_example(example, tmp_path):
-    pytest.importorskip("mypy")
-    if example is OF_TORCH:
-        pytest.importorskip("torch")
-    for text, code in ((example, 0), (example + "wrong: str = 1\n", 1)):
+def test_mypy_takes_an_example(example, mypy, tmp_path):
+    require("mypy", *["torch"] * (example is OF_TORCH))
+    for text, problems in ((example, 0), (example + "wrong: str = 1\n", 1)):
         (tmp_path / "example.py").write_text(text)
-        words = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"),
-                 str(tmp_path / "example.py")]  # fmt: skip
-        done = subprocess.run(words, capture_output=True, text=True)
-        assert done.returncode == code, done.stdout
+        assert len(mypy(tmp_path, "--strict", "example.py")) == problems
+
+
+def test_mypy_takes_the_package(mypy, tmp_path):
+    require("mypy", "torch")
+    assert mypy(tmp_path, "--config-file", ROOT / "pyproject.toml", "-p", "narrowgauge") == []
+
+
+@pytest.mark.parametrize(
+    ("page", "kinds", "needed"),
+    [
+        ("docs/python.md", ["python"], []),
+        ("docs/torch.md", ["python", "python transformers"], ["torch", "transformers"]),
+    ],
+)
+def test_mypy_takes_the_blocks_of_the_documentation(page, kinds, needed, mypy, tmp_path):
+    require("mypy", *needed)
+    for kind in kinds:
+        (tmp_path / "of_docs.py").write_text("\n".join(blocks_of(page, kind)))
+        found = mypy(tmp_path, "--config-file", ROOT / "pyproject.toml", "of_docs.py")
+        assert found == [], kind

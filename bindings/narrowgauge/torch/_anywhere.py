@@ -66,4 +66,5 @@ def linear(
         when = torch.zeros_like(clock)
     if scales is not None and not training:
         scales = scales.clone()  # which an evaluation leaves alone
-    return _Linear.apply(x, weight, bias, scales, when, state, form)
+    y: Tensor = _Linear.apply(x, weight, bias, scales, when, state, form)
+    return y

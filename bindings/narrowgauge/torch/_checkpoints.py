@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from .. import _core
 from .._errors import Error
 from .._paths import path_text
-from ._family import config_json, require_family
+from ._family import require_family
 from ._gradients import GradientHook
 from ._held import Held
 from ._operations.linear import ROLES
@@ -115,11 +115,10 @@ class _State:
                 f"is of {optimizer.recipe.name}, but the model is converted to "
                 f"{engine.recipe.name}", "one recipe for both", key="optimizer",
             )
-        require_family(model, engine.recipe)
         self.optimizer, self.step = optimizer, engine.step
         self.core = _core.TrainedState(
-            config_json(model), engine.recipe, engine.seed, optimizer.settings(),
-            torch.get_num_threads(),
+            require_family(model, engine.recipe).config, engine.recipe, engine.seed,
+            optimizer.settings(), torch.get_num_threads(),
         )  # fmt: skip
         self._layers = {layer.ng_state.name: layer for layer in layers_of(model).values()}
         self._wire: list[_Row] = []

@@ -13,13 +13,13 @@ from torch import nn
 
 from .. import _core
 from .._errors import Error
-from . import _bit_widths
+from . import _bit_widths, _gradients
 from ._engine import Engine
 from ._family import Family, family_of
 from ._ids import Ids
 from ._layers import Linear, converted_class, is_linear, is_turned, own_class
 from ._names import Names, Namer, block_of, is_adapter, is_meant
-from ._recipe import AnyRecipe, core_recipe, left_to_others
+from ._recipe import AnyRecipe, core_recipe, has_auto_scales, left_to_others
 from ._state import LayerState
 from ._steps import begin_pass, engines_of, layers_of
 
@@ -138,7 +138,8 @@ def convert(
         report.warnings += _warnings(model, loaded, steps)
         report.warnings += loaded.model_warnings(list(named.values()), depth)
         report.warnings += _by_glob(w for state in states.values() for w in _filled(state))
-        report.layers = [_convert_layer(chosen[module], states[module]) for module in states]
+        auto_scales = has_auto_scales(loaded)
+        report.layers = [_convert_layer(chosen[m], states[m], auto_scales) for m in states]
         _follow_passes(model)
         return report
 
@@ -266,11 +267,12 @@ def _require_unshared(
             )
 
 
-def _convert_layer(layer: Any, state: LayerState) -> Converted:
+def _convert_layer(layer: Any, state: LayerState, auto_scales: bool) -> Converted:
     core = state.core()
     layer.__class__ = converted_class(own_class(layer))  # type: ignore[arg-type]
     layer.__dict__.pop("ng_scales", None)
-    layer._buffers.pop("ng_scales", None)
+    for name in ("ng_scales", "ng_gradient_scale"):
+        layer._buffers.pop(name, None)
     for name in ("ng_bits", "ng_clip"):
         layer._parameters.pop(name, None)
     layer.ng_state = state
@@ -279,6 +281,7 @@ def _convert_layer(layer: Any, state: LayerState) -> Converted:
         scales = scales.to(layer.weight.device)
     layer.register_buffer("ng_scales", scales)
     _bit_widths.begin(layer, state)
+    _gradients.begin(layer, auto_scales)
     fprop, dgrad, wgrad = (_numbers_text(product) for product in core.products)
     return Converted(
         state.module, state.name, state.outputs, state.inputs, fprop, dgrad, wgrad,
@@ -308,7 +311,8 @@ def restore(model: nn.Module) -> nn.Module:
     for layer in layers_of(model).values():
         layer.__class__ = own_class(layer)
         del layer.ng_state
-        del layer._buffers["ng_scales"], layer._parameters["ng_bits"], layer._parameters["ng_clip"]
+        del layer._buffers["ng_scales"], layer._buffers["ng_gradient_scale"]
+        del layer._parameters["ng_bits"], layer._parameters["ng_clip"]
     if hasattr(model, "ng_engines"):
         of._ng_hook.remove()
         del of._ng_hook, of.ng_engines, of.ng_states

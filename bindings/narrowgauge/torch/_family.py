@@ -29,6 +29,7 @@ class Named:
 class Family:
     """A model as the trainer has it."""
 
+    config: str  #: its config.json
     parameters: Mapping[str, Named]  #: by the model's names of them
     learned: Mapping[str, Named]  #: what noise on weights learns, by the trainer's names
     layers: Mapping[str, Ids]  #: by the trainer's names
@@ -72,7 +73,7 @@ def require_family(model: nn.Module, recipe: _core.Recipe) -> Family:
             "a model as its config describes it", key="model",
         )
     learned = {name: row for name, row in rows.items() if row not in named.values()}
-    return Family(named, learned, {row["name"]: _ids(row) for row in tensors["layers"]})
+    return Family(text, named, learned, {row["name"]: _ids(row) for row in tensors["layers"]})
 
 
 def _ids(row: Mapping[str, Any]) -> Ids:

@@ -13,16 +13,29 @@ from torch.nn.parallel import DistributedDataParallel
 from .. import _core
 from .._errors import Error
 from ._layers import Linear
+from ._names import block_of
 from ._recipe import AnyRecipe, core_recipe
 
 #: What checkpoints call the parts of a weight's auto scale.
 _SCALE, _GOOD_STEPS = "gradient_scale.float32", "gradient_good_steps.float32"
 
 
+def is_narrow(layer: Linear) -> bool:
+    """Whether gradients of its weight go as gradient.communicate says; all others go in FP32."""
+    return block_of(layer.ng_state.name) >= 0
+
+
+def begin(layer: Linear, has_auto_scales: bool) -> None:
+    """Gives a layer the place of its weight's auto scale, where it has one."""
+    scale = torch.zeros(3) if has_auto_scales and is_narrow(layer) else None
+    layer.register_buffer("ng_gradient_scale", scale)
+
+
 class GradientHook:
     """Encodes, exchanges and sums gradients as `narrowgauge reduce` does: a communication hook.
 
-    state_dict, load_state_dict: its step, and the scales of a recipe with gradient.auto_scale.
+    The scales of a recipe with gradient.auto_scale lie in buffers of layers, `ng_gradient_scale`:
+    the model's state_dict has them. state_dict, load_state_dict: those, and the hook's step.
     save_checkpoint and load_checkpoint take the hook for the same.
     """
 
@@ -33,11 +46,9 @@ class GradientHook:
         self._step, self._seen = step, 0
         self._rank = dist.get_rank(self._group)
         model = ddp.module
-        self._narrow = {
-            id(layer.weight): layer.ng_state
-            for layer in model.modules()
-            if isinstance(layer, Linear) and layer.ng_state.name.startswith("blocks.")
-        }
+        layers = [m for m in model.modules() if isinstance(m, Linear) and is_narrow(m)]
+        self._narrow = {id(layer.weight): layer.ng_state for layer in layers}
+        self._layers = {layer.ng_state.ids.weight: layer for layer in layers}
         #: ids of draws by what the trainer calls a weight
         self._names = {f"{of.name}.weight": of.ids.weight for of in self._narrow.values()}
         self._parameters = sum(p.requires_grad for p in model.parameters())
@@ -45,17 +56,48 @@ class GradientHook:
             recipe, seed, self._rank, dist.get_world_size(self._group),
             list(self._names.values()), self._exchange,
         )  # fmt: skip
+        self._shown: dict[int, list[float]] = {}
+        for tensor in self._reducer.scales:
+            if self._layers[tensor].ng_gradient_scale is None:  # converted in another recipe
+                begin(self._layers[tensor], True)
+        self._take_scales()
+        self._show_scales()
 
     def reduce_bucket(self, bucket: Any) -> torch.futures.Future[Tensor]:
         """All gradients of a dist.GradBucket, in place."""
+        if self._seen == 0:
+            self._take_scales()
         for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
             self._reduce(parameter, gradient)
             self._seen += 1
         if self._seen == self._parameters:
             self._seen, self._step = 0, self._step + 1
+            self._show_scales()
         done: torch.futures.Future[Tensor] = torch.futures.Future()
         done.set_result(bucket.buffer())
         return done
+
+    def _take_scales(self) -> None:
+        """What was loaded into the layers' buffers counts; zeros say that nothing was."""
+        scales = {tensor: (k, good) for tensor, (_, k, good) in self._reducer.scales.items()}
+        is_changed = False
+        for tensor in scales:
+            said = self._buffer(tensor).tolist()
+            if said[0] > 0 and said != self._shown.get(tensor):
+                scales[tensor], is_changed = (said[1], said[2]), True
+        if is_changed:
+            self._reducer.set_scales(scales)
+
+    def _show_scales(self) -> None:
+        """The buffers say what the next step has."""
+        for tensor, scale in self._reducer.scales.items():
+            self._buffer(tensor).copy_(torch.tensor(scale))
+            self._shown[tensor] = self._buffer(tensor).tolist()
+
+    def _buffer(self, tensor: int) -> Tensor:
+        buffer = self._layers[tensor].ng_gradient_scale
+        assert buffer is not None
+        return buffer
 
     def _reduce(self, parameter: Tensor, gradient: Tensor) -> None:
         layer = self._narrow.get(id(parameter))
@@ -86,6 +128,7 @@ class GradientHook:
 
     def state_dict(self) -> dict[str, Any]:
         """What load_state_dict takes, of any rank: all have the same."""
+        self._take_scales()
         scales = {tensor: (k, good) for tensor, (_, k, good) in self._reducer.scales.items()}
         return {"step": self._step, "scales": scales}
 
@@ -93,10 +136,12 @@ class GradientHook:
         """Raises Error for the state of another model or recipe."""
         self._reducer.set_scales(state["scales"])
         self._step = state["step"]
+        self._show_scales()
 
     def rows(self) -> dict[tuple[str, str], Tensor]:
         """What checkpoints have of the auto scales, by what the trainer calls a weight and that."""
         rows = {}
+        self._take_scales()
         scales = self._reducer.scales
         for name, tensor in self._names.items():
             if tensor in scales:

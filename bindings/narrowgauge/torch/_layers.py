@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
+import torch
 from torch import Tensor, nn
 
 from . import _anywhere, _noise, _operators
@@ -31,6 +32,9 @@ class Linear(_Mixin):
     #: of noise on the weight: bit-widths of its blocks, nipq's logarithm of the clip; or None
     ng_bits: nn.Parameter | None
     ng_clip: nn.Parameter | None
+    #: of the weight's gradient between ranks: mu, k and good steps of its auto scale, which begins
+    #: with gradient_hook, 0 before that; None: it has none
+    ng_gradient_scale: Tensor | None
 
     def forward(self, x: Tensor) -> Tensor:
         state = self.ng_state
@@ -53,6 +57,16 @@ class Linear(_Mixin):
         return _operators.linear(
             x, weight, self.bias, self.ng_scales, state.engine.clock, state, self.training
         )
+
+    def _apply(self, fn: Any, *args: Any, **words: Any) -> Any:
+        """Of `.to(torch.bfloat16)` and its like: scales stay FP32, which the core writes."""
+        before = {name: self._buffers[name] for name in ("ng_scales", "ng_gradient_scale")}
+        super()._apply(fn, *args, **words)  # type: ignore[no-untyped-call]
+        for name, scales in before.items():
+            after = self._buffers[name]
+            if scales is not None and after is not None and after.dtype != torch.float32:
+                self._buffers[name] = scales.to(after.device)
+        return self
 
     def extra_repr(self) -> str:
         state = self.ng_state

@@ -17,8 +17,12 @@ def _weight_rows(weight: Tensor, state: LayerState) -> Tensor:
     return (rows.t() if state.turned else rows).contiguous()
 
 
-def _learned(of: Optional[Tensor]) -> Optional[Tensor]:
-    return None if of is None else of.detach().float().contiguous()
+def _learned(of: Tensor) -> Tensor:
+    return of.detach().float().contiguous()
+
+
+def _clip(of: Optional[Tensor]) -> Optional[Tensor]:
+    return None if of is None else _learned(of)
 
 
 def _forward(
@@ -33,9 +37,9 @@ def _forward(
     noise = state.noise()
     when = _core.When(step, 0, not training, False)
     if training:
-        noise.add(when, rows, _learned(bits), _learned(clip), y, scales)
+        noise.add(when, rows, _learned(bits), _clip(clip), y, scales)
     else:
-        noise.quantize(when, rows, _learned(bits), _learned(clip), y)
+        noise.quantize(when, rows, _learned(bits), _clip(clip), y)
     state.says_noise_of(weight, bits)
     return y.t() if state.turned else y, scales, torch.tensor([step, int(training)])
 
@@ -53,7 +57,7 @@ def _backward(
     if training:  # else what is rounded passes gradients as they are
         rows = _weight_rows(weight, state)
         state.noise().backward(
-            _core.When(step, 0, False, False), rows, _learned(bits), _learned(clip), scales, dw,
+            _core.When(step, 0, False, False), rows, _learned(bits), _clip(clip), scales, dw,
             of_bits, None if clip is None else of_clip,
         )
     dw = dw.t().contiguous() if state.turned else dw
@@ -145,4 +149,7 @@ def noisy(
     """What a layer with noise multiplies by: ŵ of this step in training, else without noise."""
     if not training and clip is None:
         return weight
-    return _add(weight, bits, clip, state.engine.clock, state.number, state.turned, training)[0]
+    y: Tensor = _add(
+        weight, bits, clip, state.engine.clock, state.number, state.turned, training
+    )[0]
+    return y

@@ -67,6 +67,11 @@ def require_plain(state: LayerState, x: Tensor) -> None:
     """That x is (..., K), and that a call is none of a transform which would change what is drawn,
     or drop the drawing.
     """
+    if torch._C._get_tracing_state() is not None:
+        raise state.refuse(
+            "torch.jit.trace would keep the draws of one pass",
+            "narrowgauge.torch.restore(model) before, or torch.compile of the converted model",
+        )
     if x.dim() == 0 or x.shape[-1] != state.inputs:
         raise state.refuse(f"input is {tuple(x.shape)}", f"(..., {state.inputs})")
     compiler = getattr(torch, "compiler", None)
@@ -156,7 +161,10 @@ def linear(
     state: LayerState, training: bool,
 ) -> Tensor:
     """y of a layer, with a gradient."""
-    return _linear(x, weight, bias, scales, clock, state.number, state.outputs, training)[0]
+    y: Tensor = _linear(
+        x, weight, bias, scales, clock, state.number, state.outputs, training
+    )[0]
+    return y
 
 
 def _gradients(ctx: Any, grad: Tensor) -> list[Optional[Tensor]]:

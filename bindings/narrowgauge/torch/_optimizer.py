@@ -67,6 +67,9 @@ def optimizer(
             raise Error("beside another model", "groups of its parameters", key="model")
         model, given = model_or_params, _groups(model_or_params)
     else:
+        if not isinstance(model_or_params, Iterable):
+            raise Error(f"is {type(model_or_params).__name__}", "a model, or parameters of one",
+                        key="model_or_params")
         given = list(model_or_params)
     heads, kv_heads = _heads(model, heads, kv_heads)
     numbers = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import _core
+from .._errors import Error
 from .._recipes import Recipe
 from .._toml import setting_lines
 
@@ -29,6 +30,11 @@ def core_recipe(recipe: AnyRecipe) -> _core.Recipe:
     if isinstance(recipe, Mapping):
         lines = setting_lines({"name": "given", **recipe})
         return _core.load_recipe("\n".join(lines) + "\n")
+    if not isinstance(recipe, (str, os.PathLike)):
+        raise Error(
+            f"is {type(recipe).__name__}", "a name, a TOML file, a dict of keys or a Recipe",
+            key="recipe",
+        )
     return Recipe(recipe)._core
 
 
@@ -45,6 +51,11 @@ def left_to_others(recipe: _core.Recipe) -> list[str]:
         if changed:
             lines.append(f"{', '.join(changed)}: {whose}")
     return lines
+
+
+def has_auto_scales(recipe: _core.Recipe) -> bool:
+    """Whether gradients of weights in blocks have scales of their own between ranks."""
+    return bool(_settings(recipe)["gradient.auto_scale"])
 
 
 def _settings(recipe: _core.Recipe) -> dict[str, Any]:

@@ -19,6 +19,8 @@ STEP_KEY = "narrowgauge_step"
 
 def layers_of(model: nn.Module) -> dict[str, Linear]:
     """Converted layers by module name."""
+    if not isinstance(model, nn.Module):
+        raise Error(f"is {type(model).__name__}", "a torch.nn.Module", key="model")
     found = {name: m for name, m in model.named_modules() if isinstance(m, Linear)}
     if not found:
         raise Error("has no converted layer", "narrowgauge.torch.convert(model, recipe) before",
@@ -64,7 +66,11 @@ def move_to(model: nn.Module, step: int) -> None:
 def attach(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     """step(model) after every step of an optimizer, whose state_dict carries the step from now on:
     loaded, draws go on where they were.
+
+    Raises Error for a model that is not converted, and for what is no optimizer of torch.
     """
+    if not (hasattr(optimizer, "param_groups") and hasattr(optimizer, "step")):
+        raise Error(f"is {type(optimizer).__name__}", "a torch.optim.Optimizer", key="optimizer")
     if getattr(optimizer, "_ng_model", None) is model:
         return
     engines = engines_of(model)

@@ -16,7 +16,7 @@ LARGEST = 3.4028234663852886e38  #: FLT_MAX
 
 def fp32(x: float) -> float:
     """A number of Python rounded to FP32."""
-    return struct.unpack("f", struct.pack("f", x))[0]
+    return float(struct.unpack("f", struct.pack("f", x))[0])
 
 
 def magnitude(x: Tensor) -> Tensor:
