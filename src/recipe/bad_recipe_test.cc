@@ -109,22 +109,6 @@ constexpr Bad kOperands[] = {
     {"linear.fprop.input = {element='e2m3'}",
      "a.toml:1: linear.fprop.input.scale: e2m3 elements without scale: a scale; only floating "
      "elements of 8 and more bits go without"},
-    {"weights.storage = {format='fp8_e4m3', scale='none'}",
-     "a.toml: weights.storage.scale: e4m3 elements without scale: a scale; only fp32, bf16 and "
-     "fp16 go without"},
-    {"linear.fprop.input = {format='mxfp4', from='fprop'}",
-     "a.toml:1: linear.fprop.input.from: not a key of this operand: in linear.dgrad.weight or "
-     "linear.wgrad.input"},
-    {"linear.dgrad.grad = {format='nvfp4', rounding='eden'}",
-     "a.toml: linear.dgrad.grad.rounding: \"eden\" in blocks of 1x16 beside linear.dgrad.hadamard "
-     "= 0: a transform of whole blocks"},
-    {"linear.dgrad = {grad={format='mxfp4', rounding='eden'}, hadamard=32}",
-     "a.toml:1: linear.dgrad.grad.rounding: \"eden\" for \"e8m0\" scales: scale = \"e4m3\""},
-    {"communication.weights = {format='fp8_e4m3', scale='none'}",
-     "a.toml: communication.weights.scale: e4m3 elements without scale: a scale; only fp32, bf16 "
-     "and fp16 go without"},
-    {"linear.fprop.input = {format='int8', scale_of='rms'}",
-     "a.toml:1: linear.fprop.input.scale_of: \"rms\" for \"fp32\" scales of int8 elements"},
     {"linear.fprop.input = {scale='fp32'}",
      "a.toml:1: linear.fprop.input.scale: a scale for fp32 elements: \"none\": fp32 is never "
      "rounded"},

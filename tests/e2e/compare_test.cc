@@ -177,7 +177,7 @@ TEST_F(CompareCommand, SaysNumbersOfEachPointOfAGrid) {
              "[[phase]]\nstart = 0.5\nlinear.fprop = {input = 'bf16', weight = 'bf16'}\n");
   const std::string out =
       run_well({"compare", "tiny.toml", "--recipes", "late.toml", "--seeds", "1", "--no-twin",
-                "--grid", "recipe.phase[1].start=0.3,0.9", "--grid", "model.layers=1,2", "--set",
+                "--grid", "recipe.phase[1].start=0.3,0.9", "--grid", "model.layers=2,3", "--set",
                 "train.steps=2", "--out", "out"});
   const Json rows = Json::parse(text_of(path("out/compare.json")))["recipes"];
   ASSERT_EQ(rows.size(), 4u);
@@ -188,7 +188,7 @@ TEST_F(CompareCommand, SaysNumbersOfEachPointOfAGrid) {
     EXPECT_EQ(row["matches"][0]["matched"][0], fmt::format("blocks.{}.attn.q", last)) << row;
   }
   for (const char* line :
-       {"late, recipe.phase[1].start=0.9, model.layers=1 is validated in its phase 1 (the last of "
+       {"late, recipe.phase[1].start=0.9, model.layers=2 is validated in its phase 1 (the last of "
         "2: "
         "from 90 % ",
         "late, recipe.phase[1].start=0.3, model.layers=2: override[1] (blocks = \"-1:\") means: 7 "

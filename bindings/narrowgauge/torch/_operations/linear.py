@@ -98,7 +98,7 @@ def layer_operand(
 def _read_by_fprop(
     role: Role, source: Tensor, form: LinearForm, draws: Draws, delayed: DelayedScales
 ) -> Tensor:
-    """x or W as the forward product read it, FP32; its padding stays in the basis of a transform."""
+    """x or W as the forward product read it, FP32; in the basis of a transform with its padding."""
     name = f"fprop.{role.source}"
     read = layer_operand(name, source, form, draws, delayed)
     values = read.values

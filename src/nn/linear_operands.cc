@@ -1,0 +1,184 @@
+// What the GEMMs of a linear layer multiply: the six operands, of x, W and dy.
+#include "format/hadamard.h"
+#include "nn/linear.h"
+#include "nn/tensor_group.h"
+
+namespace ng {
+namespace {
+
+std::array<uint32_t, 4> signs_for(HadamardSigns signs, const RandomKey& key, uint32_t gemm) {
+  if (signs == HadamardSigns::none) return {};
+  return signs == HadamardSigns::fixed ? fixed_signs() : signs_of(key, gemm);
+}
+
+}  // namespace
+
+bool Linear::is_part(OperandRole role) const {
+  const Cut& cut = weight_->spec.cut;
+  if (is_weight(role)) return static_cast<bool>(cut);
+  const bool is_grad = role == OperandRole::dgrad_grad || role == OperandRole::wgrad_grad;
+  if (!cut) return true;  // tokens are divided
+  return (cut.axis == Cut::Axis::rows) == is_grad;
+}
+
+// What the forward GEMM reads as it is, in FP32 or BF16, is the original.
+bool Linear::is_from_fprop(OperandRole role) const {
+  if (cast(role).from != From::fprop) return false;
+  const Operand& read =
+      cast(is_weight(role) ? OperandRole::fprop_weight : OperandRole::fprop_input);
+  const bool is_plain =
+      read.is_unscaled() && (read.element->bits == 32 || read.element->short_name == "bf16");
+  return recipe().fprop.hadamard > 0 || !is_plain;
+}
+
+int64_t Linear::source_cols(OperandRole role) const {
+  if (recipe().fprop.hadamard == 0 || !is_from_fprop(role)) return inputs();
+  OperandSpec read = operand_form(recipe(), OperandRole::fprop_input);
+  read.k = inputs();
+  return read.k_padded();
+}
+
+OperandSpec Linear::spec(OperandRole role, int64_t tokens, const Run& run) const {
+  const GemmRecipe& gemm = gemm_of(recipe(), role);
+  OperandSpec spec = operand_form(recipe(), role);
+  const int64_t rows = is_weight(role) ? outputs() : tokens;
+  const bool grad = role == OperandRole::dgrad_grad || role == OperandRole::wgrad_grad;
+  const int64_t cols = grad ? outputs() : source_cols(role);
+  const bool transposed = spec.contract == Contract::rows;
+  spec.rows = transposed ? cols : rows;
+  spec.k = transposed ? rows : cols;
+  if (run.evaluating()) {
+    spec.cast.rounding = Rounding::nearest;
+    spec.cast.sr_bits = Operand{}.sr_bits;  // means nothing any more
+  }
+  if (gemm.hadamard > 0) {
+    const bool is_lasting = gemm.hadamard_signs == HadamardSigns::layer;
+    const RandomKey key{.seed = run.seed(),
+                        .tensor = weight_->id,
+                        .step = run.evaluating() || is_lasting ? 0 : run.moment().step,
+                        .purpose = Purpose::hadamard_signs,
+                        .micro = 0};
+    spec.hadamard = {gemm.hadamard, signs_for(gemm.hadamard_signs, key, gemm_group(role))};
+  }
+  return spec;
+}
+
+PrepareContext Linear::context(OperandRole role, uint32_t tensor, const Run& run) const {
+  PrepareContext context;
+  context.key = {.seed = run.rounding_seed(),
+                 .tensor = tensor,
+                 .step = run.moment().step,
+                 .purpose = purpose_of(role),
+                 .micro = is_weight(role) ? 0 : run.moment().micro};
+  context.delayed = delayed(role);
+  context.update_history = run.writes_statistics();
+  const bool is_first = run.tensor_group().rank() == 0;
+  const bool counts = run.writes_statistics() && stats_ != nullptr && can_lose_values(cast(role)) &&
+                      (is_first || is_part(role));
+  context.stats = counts ? stats_ + static_cast<size_t>(role) : nullptr;
+  return context;
+}
+
+void Linear::show(Run& run, OperandRole role, const Prepared& made, const ConstView& source) const {
+  run.show_operand(made.packed, source, name_, name_of(role));
+}
+
+OperandRequest Linear::request(const Run& run, OperandRole role, const Source& source) const {
+  OperandRequest by{spec(role, source.rows(), run), context(role, source.tensor(), run)};
+  by.context.first_row = source.first_row();
+  place_in_whole(role, by.context);
+  return by;
+}
+
+// What is made of several bands lies in no one place: such layers do not draw.
+void Linear::place_in_whole(OperandRole role, PrepareContext& context) const {
+  const Cut& cut = weight_->spec.cut;
+  if (!cut || !is_part(role)) return;
+  const int64_t size = cut.axis == Cut::Axis::rows ? outputs() : source_cols(role);
+  if (is_weight(role) && cut.axis == Cut::Axis::rows) {
+    context.first_row = cut.part * size;
+    return;
+  }
+  context.first_col = cut.part * size;
+  context.whole_cols = cut.parts * size;
+}
+
+void Linear::share_amax(Run& run, OperandRole role, const ConstView& values,
+                        OperandRequest& request, Tensor& keeps) const {
+  if (!is_part(role)) return;
+  keeps = amax_of_group(run, request.spec, values);
+  if (keeps) request.context.amax = keeps.view().as<float>().data;
+}
+
+const Prepared& Linear::activation(Run& run, OperandRole role, Source& source) {
+  const Run::Place place = run.in(name_, name_of(role));
+  OperandRequest by = request(run, role, source);
+  Tensor amax;
+  if (!source.has_operand(by.spec, by.context.key))
+    share_amax(run, role, source.values(), by, amax);
+  const Prepared& made = source.operand(run, by.spec, by.context);
+  if (!source.is_taken_by(by.spec)) show(run, role, made, source.values());
+  return made;
+}
+
+Tensor Linear::decoded(Run& run, const PackedOperand& packed, OperandRole role) const {
+  Tensor values =
+      run.tensor(packed.spec.rows, source_cols(role), fp32_format(), MemoryKind::operands);
+  run.execute(Unpack{.packed = &packed, .values = values, .undoes_prescale = true});
+  return values;
+}
+
+Source Linear::forward_input(Run& run, Source& x) const {
+  OperandRequest by = request(run, OperandRole::fprop_input, x);
+  by.context.stats = nullptr;  // counted in the forward pass
+  Tensor amax;
+  if (!x.has_operand(by.spec, by.context.key))
+    share_amax(run, OperandRole::fprop_input, x.values(), by, amax);
+  const Prepared& made = x.operand(run, by.spec, by.context);
+  const Tensor values = decoded(run, made.packed, OperandRole::wgrad_input);
+  return {values, values.view(), x.tensor(), x.first_row()};
+}
+
+ReadableWeight Linear::read_weight(Run& run, bool as_stored) {
+  if (as_stored) return readable_elements(run, *weight_);
+  if (!noise_) return readable(run, *weight_);
+  return run.evaluating() ? noise_->quiet(run, *weight_) : noise_->noisy(run, *weight_);
+}
+
+Prepared Linear::weight_operand(Run& run, OperandRole role) {
+  const Run::Place place = run.in(name_, name_of(role));
+  const bool again_this_step = (run.moment().micros > 1 && !run.evaluating()) || keeps_weights_;
+  const size_t of_role = role == OperandRole::fprop_weight ? 0 : 1;
+  Prepared& kept = weight_->operands[of_role];
+  const OperandSpec asked = spec(role, 0, run);
+  if (kept && again_this_step) {
+    NG_CHECK(kept.packed.spec == asked, name_, name_of(role));
+    return kept;
+  }
+  const bool from_fprop = is_from_fprop(role);
+  const bool is_stored = !noise_ && !from_fprop && takes_stored(asked, weight_->weight.value.cast);
+  ReadableWeight weight;
+  if (from_fprop) {
+    const Prepared read = weight_operand(run, OperandRole::fprop_weight);
+    weight.copy = decoded(run, read.packed, role);
+    weight.view = weight.copy;
+  } else {
+    weight = read_weight(run, is_stored);
+  }
+  OperandRequest by{asked, context(role, weight_->id, run)};
+  place_in_whole(role, by.context);
+  Tensor amax;
+  if (is_stored)
+    by.context.stored = weight_->value();
+  else
+    share_amax(run, role, weight.view, by, amax);
+  Prepared made = prepare_operand(run, weight.copy, weight.view, asked, by.context,
+                                  weight_->operand_memory[of_role]);
+  if (!is_stored) show(run, role, made, weight.view);
+  // What is read in place in memory of the step ends with the step's program.
+  const bool ends_with_step = made.source && weight_->operand_memory[of_role] != nullptr;
+  if (again_this_step && !ends_with_step) kept = made;
+  return made;
+}
+
+}  // namespace ng

@@ -1,0 +1,79 @@
+// Keys of published methods: from, scale_of, rounding = "eden", FP8 without scales. How they are
+// read, printed, refused and warned of; what they make is in tests/golden/linear.
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "recipe/cast_words.h"
+#include "recipe/operand_keys.h"
+#include "recipe/recipe.h"
+
+namespace ng {
+namespace {
+
+std::string method_error(std::string_view toml) {
+  try {
+    (void)Recipe::parse(toml, "a.toml");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+struct BadMethod {
+  std::string_view toml, message;
+};
+
+constexpr BadMethod kBadMethods[] = {
+    {"weights.storage = {format='fp8_e4m3', scale='none'}",
+     "a.toml: weights.storage.scale: e4m3 elements without scale: a scale; only fp32, bf16 and "
+     "fp16 go without"},
+    {"linear.fprop.input = {format='mxfp4', from='fprop'}",
+     "a.toml:1: linear.fprop.input.from: not a key of this operand: in linear.dgrad.weight or "
+     "linear.wgrad.input"},
+    {"linear.dgrad.grad = {format='nvfp4', rounding='eden'}",
+     "a.toml: linear.dgrad.grad.rounding: \"eden\" in blocks of 1x16 beside linear.dgrad.hadamard "
+     "= 0: a transform of whole blocks"},
+    {"linear.dgrad = {grad={format='mxfp4', rounding='eden'}, hadamard=32}",
+     "a.toml:1: linear.dgrad.grad.rounding: \"eden\" for \"e8m0\" scales: scale = \"e4m3\""},
+    {"communication.weights = {format='fp8_e4m3', scale='none'}",
+     "a.toml: communication.weights.scale: e4m3 elements without scale: a scale; only fp32, bf16 "
+     "and fp16 go without"},
+    {"linear.fprop.input = {format='int8', scale_of='rms'}",
+     "a.toml:1: linear.fprop.input.scale_of: \"rms\" for \"fp32\" scales of int8 elements"},
+};
+
+TEST(MethodKeys, AreRefusedWhereTheyDoNotGo) {
+  for (const BadMethod& each : kBadMethods)
+    EXPECT_EQ(method_error(each.toml).substr(0, each.message.size()), each.message) << each.toml;
+}
+
+TEST(MethodKeys, AreReadAndPrinted) {
+  const Recipe recipe = Recipe::parse(
+      "linear.dgrad = {grad = {format = 'nvfp4', rounding = 'eden'}, hadamard = 128, weight = "
+      "{format = 'nvfp4', rounding = 'eden', from = 'fprop'}}\n"
+      "linear.fprop.input = {format = 'mxfp4', scale_of = 'rms'}",
+      "a.toml");
+  const LinearRecipe& linear = recipe.settings(0).linear;
+  EXPECT_EQ(linear.dgrad.right.from, From::fprop);
+  EXPECT_EQ(linear.dgrad.left.scale_max, 255.99f) << "eden's default";
+  EXPECT_EQ(print_operand(linear.fprop.left), "{format = \"mxfp4\", scale_of = \"rms\"}");
+  EXPECT_EQ(Recipe::parse(recipe.resolved_toml(), "b.toml").resolved_toml(),
+            recipe.resolved_toml());
+}
+
+TEST(MethodKeys, EdenWarnsOfSignsThatStay) {
+  const Recipe recipe = Recipe::parse(
+      "linear.wgrad = {grad = {format = 'nvfp4', rounding = 'eden'}, input = 'nvfp4', "
+      "hadamard = 16, hadamard_signs = 'layer'}",
+      "a.toml");
+  ASSERT_EQ(recipe.warnings().size(), 1u);
+  EXPECT_NE(recipe.warnings()[0].find("linear.wgrad.hadamard_signs: eden"), std::string::npos);
+}
+
+TEST(MethodKeys, EdenIsNoCast) {
+  CastWords words{.format = "nvfp4", .words = {{"rounding", "eden"}}};
+  EXPECT_THROW((void)words.operand(), Error);
+}
+
+}  // namespace
+}  // namespace ng
