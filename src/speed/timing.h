@@ -5,17 +5,17 @@
 
 namespace ng {
 
-/// Seconds of one call of `work`, which is repeated for at least `least_seconds`.
+/// Seconds of one call of `work`, which is repeated for at least `least_seconds`; 0: called once.
 template <class Work>
 [[nodiscard]] double seconds_per_call(const Work& work, double least_seconds) {
   const auto start = std::chrono::steady_clock::now();
   int calls = 0;
   double seconds = 0;
-  while (seconds < least_seconds) {
+  do {
     work();
     ++calls;
     seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }
+  } while (seconds < least_seconds);
   return seconds / calls;
 }
 
