@@ -14,6 +14,11 @@ Json json_number(double value) {
   return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value));
 }
 
+double number_of(const Json& value) {
+  return value.is_string() ? std::strtod(value.get<std::string>().c_str(), nullptr)
+                           : value.get<double>();
+}
+
 double shortest_decimal(float value) {
   return std::strtod(fmt::format("{}", value).c_str(), nullptr);
 }

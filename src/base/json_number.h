@@ -7,6 +7,8 @@ namespace ng {
 
 /// A number, or "nan", "inf", "-inf".
 [[nodiscard]] Json json_number(double value);
+/// What such a value was made of.
+[[nodiscard]] double number_of(const Json& value);
 
 /// The shortest decimal that reads back as the same float: 0.1 for 0.1f.
 [[nodiscard]] double shortest_decimal(float value);

@@ -29,9 +29,13 @@ struct KeyRow {
   std::string equation = {};         ///< what is computed with it, where that is one line
   std::string example = {};          ///< a value as TOML; empty: the default
   std::string_view since = "0.1.0";  ///< the first version that knows it
-  std::string formerly = {};  ///< the path that older files say it by; empty: always this one
+  std::string formerly = {};  ///< the path before it got another name; empty: always this one
   std::string beside = {};    ///< keys of the same table without which the example is refused
   std::string before = {};    ///< lines for other tables without which it is
+
+  /// The path of the first version that knew the key. Older files say it by that, and what hashes
+  /// go over does, so that no hash changes with a name.
+  [[nodiscard]] const std::string& first_path() const { return formerly.empty() ? path : formerly; }
 };
 
 /// Of a key whose value is a format's name or a table of operand keys.

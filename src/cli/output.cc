@@ -164,12 +164,13 @@ std::string table_of(const Json& rows, std::span<const Column> columns, size_t l
   Table table(std::move(heading), left_columns);
   for (const Json& row : rows) {
     std::vector<std::string> cells;
-    for (const auto& [title, key, format, unit, null] : columns) {
-      const Json& value = row[key];
-      cells.push_back(value.is_null() ? null
-                      : value.is_string()
-                          ? value.get<std::string>()
-                          : fmt::format(fmt::runtime(format), value.get<double>() * unit));
+    for (const auto& [title, key, format, unit, null, text] : columns) {
+      const auto found = row.find(key);
+      cells.push_back(found == row.end() || found->is_null() ? null
+                      : text != nullptr                      ? text(*found)
+                      : found->is_string()
+                          ? found->get<std::string>()
+                          : fmt::format(fmt::runtime(format), found->get<double>() * unit));
     }
     table.row(std::move(cells));
   }

@@ -86,7 +86,8 @@ struct Column {
   const char* key;
   const char* format = "{}";  ///< of numbers
   double unit = 1;
-  const char* null = "";  ///< for what is null
+  const char* null = "";                       ///< for what is null or not there
+  std::string (*text)(const Json&) = nullptr;  ///< instead: of what is there
 };
 [[nodiscard]] std::string table_of(const Json& rows, std::span<const Column> columns,
                                    size_t left_columns = 1);

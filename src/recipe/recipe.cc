@@ -177,8 +177,7 @@ std::string Recipe::hash_of_all_keys() const {
            key.path == "gradient.auto_scale_start" ||
            key.path == "gradient.auto_scale_growth_after";
   });
-  for (auto& key : older)
-    if (!key.formerly.empty()) key.path = key.formerly;
+  for (auto& key : older) key.path = key.first_path();
   return hash_of(body_of(without_optional(data_->recipe), older));
 }
 

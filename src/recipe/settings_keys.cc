@@ -364,7 +364,7 @@ std::string differing_keys(const RecipeSettings& settings) {
   for (const Row& row : all_rows())
     if (!is_default(row, settings))
       lines.push_back(
-          (row.formerly.empty() ? row.path : row.formerly) + " = " +
+          row.first_path() + " = " +
           (row.operand ? print_without_format(row.operand(settings)) : row.print(settings)) + "\n");
   std::sort(lines.begin(), lines.end());
   std::string text;

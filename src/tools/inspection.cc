@@ -8,7 +8,6 @@
 #include "base/json_number.h"
 
 namespace ng {
-namespace {
 
 Json trial_json(const FormatTrial& trial) {
   const ErrorMetrics& errors = trial.errors;
@@ -25,8 +24,6 @@ Json trial_json(const FormatTrial& trial) {
           {"lowest_scale", json_number(static_cast<double>(trial.low_scale))},
           {"highest_scale", json_number(static_cast<double>(trial.high_scale))}};
 }
-
-}  // namespace
 
 Json inspection_json(const io::SafetensorsEntry& entry, const TensorFacts& facts,
                      const std::vector<RuleTrials>& trials) {

@@ -13,6 +13,9 @@ namespace ng {
 inline constexpr std::string_view kInspectedFormats =
     "fp8_e4m3,fp8_e5m2,mxfp8_e4m3,mxfp6_e3m2,mxfp6_e2m3,mxfp4,nvfp4,mxint8,int8,int4,uint8,uint4";
 
+/// One of the "formats" or their "rules" below.
+[[nodiscard]] Json trial_json(const FormatTrial& trial);
+
 /// {"name", "dtype", "shape", facts, "binades": {exponent: count}, "formats": [{"format",
 /// "scale_rule": its own, ..., "rules": [the same of each rule it has]}, ...], "recommended":
 /// {level in dB: name or null}}

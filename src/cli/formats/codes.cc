@@ -1,6 +1,7 @@
 // Every code of a format with its value, its neighbours and what it is.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -41,45 +42,36 @@ std::string class_of(const ElementFormat& f, uint32_t code, float value) {
   return magnitude < min_normal(f) ? "subnormal" : "normal";
 }
 
-/// One code; lower and upper are NaN where there is no such value.
-struct CodeFacts {
-  uint32_t code = 0;
-  float value = 0;
-  float lower = NAN;
-  float upper = NAN;
-  std::string what;
-};
+/// One code; lower and upper are null where there is no such value.
+Json code_row(const ElementFormat& f, uint32_t code, float value,
+              const std::vector<float>& sorted) {
+  Json row = {{"code", code},
+              {"bits", code_bits(f, code)},
+              {"value", json_number(value)},
+              {"lower", nullptr},
+              {"upper", nullptr},
+              {"spacing", nullptr},
+              {"class", class_of(f, code, value)}};
+  if (!std::isfinite(value)) return row;
+  const auto at = std::lower_bound(sorted.begin(), sorted.end(), value);
+  if (at != sorted.begin()) row["lower"] = *(at - 1);
+  if (at + 1 == sorted.end()) return row;
+  row["upper"] = *(at + 1);
+  row["spacing"] = static_cast<double>(*(at + 1)) - static_cast<double>(value);
+  return row;
+}
 
-std::vector<CodeFacts> facts_of(const ElementFormat& f) {
+Json code_rows(const ElementFormat& f) {
   require_listable(f);
   const std::vector<float> values = decode_table(f);
   const std::vector<float> sorted = sorted_values(values);
-  std::vector<CodeFacts> facts;
-  for (uint32_t code = 0; code < values.size(); ++code) {
-    CodeFacts c{.code = code, .value = values[code], .what = class_of(f, code, values[code])};
-    if (std::isfinite(c.value)) {
-      const auto at = std::lower_bound(sorted.begin(), sorted.end(), c.value);
-      if (at != sorted.begin()) c.lower = *(at - 1);
-      if (at + 1 != sorted.end()) c.upper = *(at + 1);
-    }
-    facts.push_back(std::move(c));
-  }
-  return facts;
+  Json rows = Json::array();
+  for (uint32_t code = 0; code < values.size(); ++code)
+    rows.push_back(code_row(f, code, values[code], sorted));
+  return rows;
 }
 
-double spacing(const CodeFacts& c) {
-  return static_cast<double>(c.upper) - static_cast<double>(c.value);
-}
-
-std::string cell(double x) { return std::isnan(x) ? "" : exact_text(x); }
-
-Json json_of(const ElementFormat& f, const CodeFacts& c) {
-  const auto known = [](double x) { return std::isnan(x) ? Json() : Json(x); };
-  return {
-      {"code", c.code},          {"bits", code_bits(f, c.code)}, {"value", json_number(c.value)},
-      {"lower", known(c.lower)}, {"upper", known(c.upper)},      {"spacing", known(spacing(c))},
-      {"class", c.what}};
-}
+std::string exact_cell(const Json& number) { return exact_text(number_of(number)); }
 
 /// The code with the other sign; empty where there is none.
 std::string negative_text(const ElementFormat& f, uint32_t code) {
@@ -92,36 +84,34 @@ std::string negative_text(const ElementFormat& f, uint32_t code) {
 }  // namespace
 
 std::string codes_text(const ElementFormat& f) {
-  const std::vector<CodeFacts> facts = facts_of(f);
+  std::vector<Column> columns = {{"code", "code"},
+                                 {"negative", "negative"},
+                                 {"bits", "bits"},
+                                 {.heading = "value", .key = "value", .text = exact_cell},
+                                 {.heading = "below", .key = "lower", .text = exact_cell},
+                                 {.heading = "above", .key = "upper", .text = exact_cell},
+                                 {.heading = "spacing", .key = "spacing", .text = exact_cell},
+                                 {"what", "class"}};
+  Json rows = code_rows(f);
+  for (Json& row : rows) row["code"] = code_text(f, row["code"].get<uint32_t>());
   if (!f.is_signed) {
-    Table table({"code", "bits", "value", "below", "above", "spacing", "what"}, 2);
-    for (const CodeFacts& c : facts)
-      table.row({code_text(f, c.code), code_bits(f, c.code), exact_text(c.value), cell(c.lower),
-                 cell(c.upper), cell(spacing(c)), c.what});
-    return table.text();
+    columns.erase(columns.begin() + 1);
+    return table_of(rows, columns, 2);
   }
-  Table table({"code", "negative", "bits", "value", "below", "above", "spacing", "what"}, 3);
-  const size_t half = facts.size() / 2;
-  for (size_t i = 0; i < half; ++i) {
-    const CodeFacts& c = facts[i];
-    table.row({code_text(f, c.code), negative_text(f, c.code), code_bits(f, c.code),
-               exact_text(c.value), cell(c.lower), cell(c.upper), cell(spacing(c)), c.what});
-  }
+  const size_t half = rows.size() / 2;
+  for (size_t code = 0; code < half; ++code)
+    rows[code]["negative"] = negative_text(f, static_cast<uint32_t>(code));
   // What no positive code pairs with: the NaN of formats without -0, the least integer.
-  const CodeFacts& odd = facts[half];
-  if (f.kind == ElementKind::integer || !grid_of(f).negative_zero)
-    table.row({"", code_text(f, odd.code), code_bits(f, odd.code), exact_text(odd.value),
-               cell(odd.lower), cell(odd.upper), cell(spacing(odd)), odd.what});
-  return table.text();
+  const bool has_odd = f.kind == ElementKind::integer || !grid_of(f).negative_zero;
+  rows[half]["negative"] = std::exchange(rows[half]["code"], "");
+  rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(half + (has_odd ? 1 : 0)), rows.end());
+  return table_of(rows, columns, 3);
 }
 
 void add_codes(const ElementFormat& f, Json& json) {
   json["codes"] = Json::array();
-  json["code_facts"] = Json::array();
-  for (const CodeFacts& c : facts_of(f)) {
-    json["codes"].push_back(json_number(c.value));
-    json["code_facts"].push_back(json_of(f, c));
-  }
+  json["code_facts"] = code_rows(f);
+  for (const Json& row : json["code_facts"]) json["codes"].push_back(row["value"]);
 }
 
 }  // namespace ng::cli

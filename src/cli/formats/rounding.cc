@@ -21,9 +21,6 @@ std::string code_line(const ElementFormat& f, uint32_t code) {
                      exact_text(decode(f, code)));
 }
 
-/// "0 ... 255": a draw is uniform over these.
-std::string last_draw(int bits) { return fmt::format("{}", (uint64_t{1} << bits) - 1); }
-
 std::string input_text(const std::string& typed, const RoundingSteps& s) {
   const uint32_t u = float_bits(s.x);
   std::string text = fmt::format("1. {} in FP32: the nearest number it has\n", typed);
@@ -116,6 +113,13 @@ std::string modes_text(const RoundingSteps& s) {
   return text;
 }
 
+Json odds_json(const StochasticOdds& d) {
+  return {{"bits", d.bits},
+          {"F", d.ups},
+          {"probability", static_cast<double>(d.ups) / std::ldexp(1.0, d.bits)},
+          {"expectation", d.expectation}};
+}
+
 std::string stochastic_text(const RoundingSteps& s) {
   std::string text =
       s.floors
@@ -123,17 +127,20 @@ std::string stochastic_text(const RoundingSteps& s) {
             "F + R >= 2^r\n"
           : "5. Stochastic, R uniform in 0 ... 2^r - 1: up where F + R >= 2^r, F = floor(f x "
             "2^r)\n";
-  Table table({"  r", "F", "up for R =", "P(up) = F / 2^r", "expectation", "expectation - x"});
+  constexpr Column kColumns[] = {{"  r", "bits", "  {}"},
+                                 {"F", "F"},
+                                 {"up for R =", "ups"},
+                                 {"P(up) = F / 2^r", "probability", "{:.9g}"},
+                                 {"expectation", "expectation", "{:.9g}"},
+                                 {"expectation - x", "error", "{:.3g}"}};
+  Json rows = Json::array();
   for (const StochasticOdds& d : s.stochastic) {
-    const uint64_t draws = uint64_t{1} << d.bits;
-    const double p = static_cast<double>(d.ups) / static_cast<double>(draws);
-    const std::string ups =
-        d.ups == 0 ? "none" : fmt::format("{} ... {}", draws - d.ups, last_draw(d.bits));
-    table.row({fmt::format("  {}", d.bits), fmt::format("{}", d.ups), ups, fmt::format("{:.9g}", p),
-               fmt::format("{:.9g}", d.expectation),
-               fmt::format("{:.3g}", d.expectation - static_cast<double>(s.x))});
+    Json& row = rows.emplace_back(odds_json(d));
+    const uint64_t draws = uint64_t{1} << d.bits;  // a draw is uniform over 0 ... draws - 1
+    row["ups"] = d.ups == 0 ? "none" : fmt::format("{} ... {}", draws - d.ups, draws - 1);
+    row["error"] = d.expectation - static_cast<double>(s.x);
   }
-  text += table.text();
+  text += table_of(rows, kColumns);
   const double beyond = std::fabs(s.above);
   if (s.f > 0 && beyond > static_cast<double>(max_value(*s.format)))
     text += "   There is no value above to round to: the result saturates and is biased.\n";
@@ -213,13 +220,7 @@ Json json_of(const std::string& typed, const RoundingSteps& s) {
                   {"f", s.f}, {"below", s.below}, {"above", s.above}};
   if (s.shift > -32) json["grid"]["t_binary"] = binary_text(s.significand, s.shift);
   json["stochastic"] = Json::array();
-  for (const StochasticOdds& d : s.stochastic) {
-    const double draws = std::ldexp(1.0, d.bits);
-    json["stochastic"].push_back({{"bits", d.bits},
-                                  {"F", d.ups},
-                                  {"probability", static_cast<double>(d.ups) / draws},
-                                  {"expectation", d.expectation}});
-  }
+  for (const StochasticOdds& d : s.stochastic) json["stochastic"].push_back(odds_json(d));
   if (shows_bf16(s))
     json["through_bf16"] = {{"value", s.through_bf16},
                             {"result", code_json(s.code_through_bf16)},

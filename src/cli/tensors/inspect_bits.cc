@@ -31,28 +31,40 @@ const std::vector<float>& values_of(const LearnedBits& layer) {
   return layer.bits ? layer.bits->b_t : layer.b_i;
 }
 
+/// All but the blocks themselves.
+Json figures_json(const LearnedBits& layer) {
+  Json json = json_of(figures_of(values_of(layer)));
+  if (!layer.bits)  // shares are of bits
+    for (const char* share : {"up_to_5", "up_to_9", "up_to_12"}) json.erase(share);
+  json["layer"] = layer.layer;
+  json["blocks"] = {layer.rows, layer.cols};
+  if (layer.clip) json["clip"] = *layer.clip;
+  return json;
+}
+
+std::string layer_cell(const Json& layer) { return on_one_line(layer.get<std::string>()); }
+std::string blocks_cell(const Json& blocks) {
+  return fmt::format("{} x {}", blocks[0].get<int64_t>(), blocks[1].get<int64_t>());
+}
+
 std::string table_text(const LearnedOfFile& learned) {
   const bool is_known = !learned.recipe.empty();
-  std::vector<std::string> heading = {"layer", "blocks", is_known ? "b_t mean" : "b_i mean",
-                                      "sd",    "min",    "max"};
-  if (is_known) heading.insert(heading.end(), {"to 5", "to 9", "to 12"});
-  const bool is_clipped = std::ranges::any_of(
-      learned.layers, [](const LearnedBits& layer) { return layer.clip.has_value(); });
-  if (is_clipped) heading.emplace_back("clip");
-  Table table(heading);
-  for (const LearnedBits& layer : learned.layers) {
-    const BitWidths figures = figures_of(values_of(layer));
-    std::vector<std::string> cells = {on_one_line(layer.layer),
-                                      fmt::format("{} x {}", layer.rows, layer.cols)};
-    for (const double value : {figures.mean, figures.sd, figures.least, figures.most})
-      cells.push_back(fmt::format("{:.4f}", value));
-    if (is_known)
-      for (const double share : {figures.up_to_5, figures.up_to_9, figures.up_to_12})
-        cells.push_back(percent_text(share));
-    if (is_clipped) cells.push_back(layer.clip ? fmt::format("{:.4f}", *layer.clip) : "");
-    table.row(cells);
-  }
-  return table.text();
+  std::vector<Column> columns = {{.heading = "layer", .key = "layer", .text = layer_cell},
+                                 {.heading = "blocks", .key = "blocks", .text = blocks_cell},
+                                 {is_known ? "b_t mean" : "b_i mean", "mean", "{:.4f}"},
+                                 {"sd", "sd", "{:.4f}"},
+                                 {"min", "min", "{:.4f}"},
+                                 {"max", "max", "{:.4f}"}};
+  if (is_known)
+    columns.insert(columns.end(), {{.heading = "to 5", .key = "up_to_5", .text = percent_cell},
+                                   {.heading = "to 9", .key = "up_to_9", .text = percent_cell},
+                                   {.heading = "to 12", .key = "up_to_12", .text = percent_cell}});
+  if (std::ranges::any_of(learned.layers,
+                          [](const LearnedBits& layer) { return layer.clip.has_value(); }))
+    columns.push_back({"clip", "clip", "{:.4f}"});
+  Json rows = Json::array();
+  for (const LearnedBits& layer : learned.layers) rows.push_back(figures_json(layer));
+  return table_of(rows, columns);
 }
 
 /// Rows of blocks.
@@ -65,12 +77,7 @@ Json matrix_json(const LearnedBits& layer) {
 }
 
 Json layer_json(const LearnedBits& layer) {
-  Json json = json_of(figures_of(values_of(layer)));
-  if (!layer.bits)  // shares are of bits
-    for (const char* share : {"up_to_5", "up_to_9", "up_to_12"}) json.erase(share);
-  json["layer"] = layer.layer;
-  json["blocks"] = {layer.rows, layer.cols};
-  if (layer.clip) json["clip"] = *layer.clip;
+  Json json = figures_json(layer);
   json[layer.bits ? "b_t" : "b_i"] = matrix_json(layer);
   return json;
 }

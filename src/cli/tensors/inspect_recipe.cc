@@ -7,12 +7,14 @@ namespace ng::cli {
 
 std::string recipe_uses_text(const std::vector<RecipeUse>& uses) {
   if (uses.empty()) return "";
-  Table table({"by the recipe", "operand", "format", "SQNR dB", "saturated", "to zero"}, 3);
-  for (const RecipeUse& use : uses)
-    table.row({use.layer, use.operand, describe(use.trial.cast),
-               decibel_text(use.trial.errors.sqnr_db), percent_text(use.trial.errors.saturation),
-               percent_text(use.trial.errors.underflow)});
-  return table.text() + '\n';
+  constexpr Column kColumns[] = {
+      {.heading = "by the recipe", .key = "layer"},
+      {.heading = "operand", .key = "operand"},
+      {.heading = "format", .key = "format"},
+      {.heading = "SQNR dB", .key = "sqnr_db", .text = decibel_cell},
+      {.heading = "saturated", .key = "saturation", .text = percent_cell},
+      {.heading = "to zero", .key = "underflow", .text = percent_cell}};
+  return table_of(recipe_uses_json(uses), kColumns, 3) + '\n';
 }
 
 Json recipe_uses_json(const std::vector<RecipeUse>& uses) {

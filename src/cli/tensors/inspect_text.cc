@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "cli/output.h"
 #include "cli/tensors/tensor_text.h"
+#include "tools/inspection.h"
 
 namespace ng::cli {
 namespace {
@@ -73,38 +75,45 @@ std::string histogram_text(const TensorFacts& facts, const std::vector<FormatTri
          "  ? every block is NaN\n";
 }
 
-std::vector<std::string> row_of(const std::string& letter, const FormatTrial& trial,
-                                const std::string& rule) {
+// A row of JSON with what the letter and the names of scale and rule add for people.
+Json trial_row(const FormatTrial& trial, std::string_view letter, std::string_view remark) {
   const Operand& cast = trial.cast;
-  const std::string scale =
-      cast.is_unscaled() ? "none"
-                         : fmt::format("{} {}", name_of(cast.scale), ng::text_of(cast.block));
-  return {letter,
-          trial.name,
-          scale,
-          fmt::format("{:.2f}", trial.bits),
-          decibel_text(trial.errors.sqnr_db),
-          percent_text(trial.errors.underflow),
-          percent_text(trial.errors.saturation),
-          std::isnan(trial.errors.max_abs) ? "NaN" : fmt::format("{:.3g}", trial.errors.max_abs),
-          rule};
+  Json row = trial_json(trial);
+  row["letter"] = letter;
+  row["scale"] = cast.is_unscaled()
+                     ? "none"
+                     : fmt::format("{} {}", name_of(cast.scale), ng::text_of(cast.block));
+  row["rule"] = trial.rule + std::string(remark);
+  return row;
+}
+
+std::string error_cell(const Json& error) {
+  const double largest = number_of(error);
+  return std::isnan(largest) ? "NaN" : fmt::format("{:.3g}", largest);
 }
 
 // Each format by its own rule, and by the best of all where that is another.
 std::string table_text(const std::vector<RuleTrials>& trials) {
-  Table table({"", "format", "scale", "bits/value", "SQNR dB", "to zero", "saturated", "max error",
-               "scale rule"},
-              3);
+  constexpr Column kColumns[] = {
+      {.heading = "", .key = "letter"},
+      {.heading = "format", .key = "format"},
+      {.heading = "scale", .key = "scale"},
+      {.heading = "bits/value", .key = "bits_per_value", .format = "{:.2f}"},
+      {.heading = "SQNR dB", .key = "sqnr_db", .text = decibel_cell},
+      {.heading = "to zero", .key = "underflow", .text = percent_cell},
+      {.heading = "saturated", .key = "saturation", .text = percent_cell},
+      {.heading = "max error", .key = "max_abs_error", .text = error_cell},
+      {.heading = "scale rule", .key = "rule"}};
+  Json rows = Json::array();
   for (size_t i = 0; i < trials.size(); ++i) {
-    const RuleTrials& rules = trials[i];
-    const FormatTrial& own = rules.front();
-    table.row(row_of(std::string(1, letter(i)), own, own.rule));
+    const FormatTrial& own = trials[i].front();
+    rows.push_back(trial_row(own, std::string(1, letter(i)), ""));
     const FormatTrial* best = &own;
-    for (const FormatTrial& trial : rules)
+    for (const FormatTrial& trial : trials[i])
       if (trial.errors.sqnr_db > best->errors.sqnr_db) best = &trial;
-    if (best != &own) table.row(row_of("", *best, best->rule + ", best"));
+    if (best != &own) rows.push_back(trial_row(*best, "", ", best"));
   }
-  return table.text();
+  return table_of(rows, kColumns, 3);
 }
 
 // What has the SQNR only because a few values hold nearly all of the tensor's power.

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <span>
 
+#include "base/json.h"
+#include "base/json_number.h"
 #include "cli/output.h"
 
 namespace ng::cli {
@@ -30,6 +32,9 @@ std::string decibel_text(double sqnr_db) {
   if (std::isinf(sqnr_db)) return sqnr_db > 0 ? "exact" : "-inf";
   return fmt::format("{:.2f}", std::fabs(sqnr_db) < 0.005 ? 0.0 : sqnr_db);
 }
+
+std::string percent_cell(const Json& share) { return percent_text(share.get<double>()); }
+std::string decibel_cell(const Json& sqnr_db) { return decibel_text(number_of(sqnr_db)); }
 
 void note_skipped(const std::string& path, const std::vector<std::string>& names) {
   if (names.empty()) return;

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/json_fwd.h"
+
 namespace ng::cli {
 
 /// "(8, 33)"
@@ -13,6 +15,10 @@ namespace ng::cli {
 [[nodiscard]] std::string percent_text(double share);
 /// "23.85", "exact" without error, "NaN".
 [[nodiscard]] std::string decibel_text(double sqnr_db);
+
+/// The same of JSON, for columns of tables.
+[[nodiscard]] std::string percent_cell(const Json& share);
+[[nodiscard]] std::string decibel_cell(const Json& sqnr_db);
 
 /// A notice about a file's tensors that are no floats and were skipped.
 void note_skipped(const std::string& path, const std::vector<std::string>& names);
