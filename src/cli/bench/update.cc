@@ -39,12 +39,12 @@ Json json_of(const UpdateSpeeds& speeds) {
           {"updates", std::move(updates)}};
 }
 
-constexpr Column kColumns[] = {{"update", "update"},
-                               {"G elements/s", "elements_per_second", "{:.3f}", 1e-9},
-                               {"B/element", "bytes_per_element", "{:.2f}"},
-                               {"GB/s", "bytes_per_second", "{:.1f}", 1e-9},
-                               {"% of bandwidth", "share_of_bandwidth", "{:.0f}", 100},
-                               {"time / fp32", "time_over_fp32", "{:.2f}"}};
+constexpr Column kUpdateColumns[] = {{"update", "update"},
+                                     {"G elements/s", "elements_per_second", "{:.3f}", 1e-9},
+                                     {"B/element", "bytes_per_element", "{:.2f}"},
+                                     {"GB/s", "bytes_per_second", "{:.1f}", 1e-9},
+                                     {"% of bandwidth", "share_of_bandwidth", "{:.0f}", 100},
+                                     {"time / fp32", "time_over_fp32", "{:.2f}"}};
 
 void bench_update(const BenchUpdateArgs& args) {
   const Threads threads = args.machine.use();
@@ -65,7 +65,7 @@ void bench_update(const BenchUpdateArgs& args) {
         "{:.1f})\n{}",
         footprint.name, run.rows, run.cols, footprint.holds, speeds.bandwidth() * 1e-9,
         speeds.copy.bytes_per_second() * 1e-9, speeds.add.bytes_per_second() * 1e-9,
-        table_of(found["updates"], kColumns));
+        table_of(found["updates"], kUpdateColumns));
     flush_output();
   }
   if (args.json) print_json(json);
