@@ -190,6 +190,27 @@ TEST(RunConfig, TheQuickstartLoads) {
   EXPECT_EQ(config.model_config(257).layers, 4);
 }
 
+// Of GaussWS's Table E.1 on its eight devices, and of the notes on precision-aware updates.
+TEST(RunConfig, RunFilesOfPapersTrainOnTheirTokens) {
+  const struct {
+    const char* name;
+    int64_t ranks, tokens;
+  } kFiles[] = {{"gaussws-gpt2-124m", 8, 294'912'000'000},
+                {"gaussws-gpt2-124m-fig3a", 8, 294'912'000'000},
+                {"gaussws-llama2-134m", 8, 294'912'000'000},
+                {"gaussws-llama2-1b", 8, 275'251'200'000},
+                {"gaussws-llama2-1b-8to6", 8, 275'251'200'000},
+                {"precision-aware-llama-200m", 1, 59'965'440}};
+  for (const auto& [name, ranks, tokens] : kFiles) {
+    const RunConfig config =
+        RunConfig::load(fmt::format("{}/examples/papers/{}.toml", NG_SOURCE_DIR, name));
+    const int64_t context = config.model_config(32'000).context;
+    EXPECT_EQ(config.train.batch * config.train.accumulate * ranks * context * config.train.steps,
+              tokens)
+        << name;
+  }
+}
+
 TEST(RunConfig, PresetsGiveWayToKeys) {
   const RunConfig config = config_of("[model]\npreset='gpt2-124m'\nlayers=2\nwidth=384");
   const ModelConfig model = config.model_config(257);
