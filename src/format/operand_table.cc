@@ -226,7 +226,7 @@ void add_rounding(Rows& rows) {
                         "Hadamard group are corrected",
                         {.part = Part::rounding,
                          .field = "rounding",
-                         .flag = {1, "nearest or stochastic; eden is for GEMMs", true},
+                         .flag = {1, "nearest or stochastic", true},
                          .is_told_by_value = true});
   rows.beside(kInMxfp4);
   rows.equation(
@@ -234,6 +234,7 @@ void add_rounding(Rows& rows) {
       "scale "
       "= SR(scale · Σ y² / Σ y · ŷ) over a group y of the transform");
   rows.keys.back().example = "\"stochastic\"";
+  rows.keys.back().values = {"nearest", "stochastic"};  // of casts; eden has GEMMs' transforms
   rows.own({.path = "sr_bits",
             .expected = "16, 8 or 32",
             .doc = "random bits of a stochastic rounding",

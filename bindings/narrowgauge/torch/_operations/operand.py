@@ -138,6 +138,7 @@ def _corrected(made: Operand, source: Source, draw: Draw, group: int) -> Tensor:
     """The scales of eden, by which groups of a transform meet what they were made of. [linear §5]
 
     Sums of FP64 run as torch has them."""
+    assert made.scale is not None and made.tensor_scale is not None
     y = source.values.to(torch.float64)
     v = made.elements.to(torch.float32) * spread(made.scale) * made.tensor_scale
     in_group = (*made.scale.shape[:1], -1, group // made.form.block_along_k)
