@@ -98,7 +98,7 @@ TEST_F(Phase, ThatIsNoneIsRefused) {
                     "--phase", phase},
                    1, {"--phase: " + phase, said});
   };
-  refused("2", "a phase of recipe nvfp4-late-bf16, 0 to 1");
+  refused("2", "recipe nvfp4-late-bf16 has phases 0 to 1, the last of which begins at 82 % of");
   refused("late", "first, last, a number from 0 on, step:S or step:S/N");
   refused("step:2", "a step from 0 to 1");
   expect_refused({"bench", "step", "--recipe", "nvfp4-late-bf16", "--phase", "step:3"}, 1,
@@ -184,7 +184,7 @@ TEST_F(Phase, OfGradientsIsSaidAndChosen) {
   expect_refused({"study", "gradients", "run", "--recipes", "bf16,fp32", "--phase", "1"}, 1,
                  {"--phase: 1: 0, the only one of recipe bf16"});
   expect_refused({"study", "gradients", "run", "--recipes", "bf16,./late.toml", "--phase", "2"}, 1,
-                 {"--phase: 2: a phase of recipe late, 0 to 1"});
+                 {"--phase: 2: recipe late has phases 0 to 1"});
 }
 
 TEST_F(Phase, OfAnExportAreItsCodes) {
