@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/json.h"
+#include "io/safetensors.h"
 #include "program.h"
 
 namespace ng::e2e {
@@ -131,6 +132,13 @@ TEST_F(Phase, OfStepsIsTheFirstOrTheChosen) {
   EXPECT_NE(run_well(bench({"--recipe", "nvfp4-late-bf16", "--phase", "last"}))
                 .find("recipe nvfp4-late-bf16, phase 1 (the last of 2"),
             std::string::npos);
+
+  const std::vector<float> ones(64 * 64, 1);
+  io::write_safetensors(path("l"), {{"weight", "F32", {64, 64}, ones.data()},
+                                    {"input", "F32", {64, 64}, ones.data()}});
+  const std::vector<std::string> linear = {"linear", "l", "out", "--recipe", "nvfp4-late-bf16"};
+  EXPECT_NE(notes_of(linear).find(std::string(kSaid) + "0 ("), std::string::npos)
+      << notes_of(linear);
 
   const Json layers = json_of({"recipes", "nvfp4-late-bf16", "--model", "run/model", "--phase",
                                "last", "--batch", "1", "--seq", "16"});
