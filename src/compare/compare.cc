@@ -19,15 +19,6 @@ std::string label_of(const std::string& name) {
   return name.ends_with(".toml") ? std::filesystem::path(name).stem().string() : name;
 }
 
-// Whether a twin of a run in these numbers is another run.
-bool draws_rounding(const Recipe& recipe) {
-  return std::ranges::any_of(recipe.values(), [](const auto& value) {
-    const auto& [key, text] = value;
-    return text.find("stochastic") != std::string::npos ||
-           (key.ends_with("weight_noise.kind") && text != "\"none\"");
-  });
-}
-
 /// The recipe whose twin is run, and how that differs.
 struct TwinPlan {
   size_t recipe = 0;
@@ -83,6 +74,14 @@ void require_seeds(const RunConfig& config, int64_t seeds) {
 }
 
 }  // namespace
+
+bool draws_rounding(const Recipe& recipe) {
+  return std::ranges::any_of(recipe.values(), [](const auto& value) {
+    const auto& [key, text] = value;
+    return text.find("stochastic") != std::string::npos ||
+           (key.ends_with("weight_noise.kind") && text != "\"none\"");
+  });
+}
 
 std::vector<std::string> recipe_labels(const std::vector<std::string>& recipes) {
   std::vector<std::string> labels;

@@ -23,6 +23,9 @@ namespace ng {
 /// recipe that is missing, cannot run or is named twice.
 [[nodiscard]] std::vector<std::string> recipe_labels(const std::vector<std::string>& recipes);
 
+/// Whether a twin of a run in these numbers is another run: rounding or noise is drawn.
+[[nodiscard]] bool draws_rounding(const Recipe& recipe);
+
 /// How a twin differs from the run whose noise floor it shows.
 enum class TwinOf : uint8_t {
   none,    ///< no twin

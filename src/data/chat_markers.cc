@@ -12,7 +12,7 @@ namespace {
 
 bool is_marker(std::string_view marker, const std::vector<int32_t>& ids,
                const Tokenizer& tokenizer) {
-  if (ids.size() == marker.size()) return true;  // a token for each byte
+  if (tokenizer.ids_are_bytes()) return true;  // it cuts nothing into pieces: a token a byte
   // Some tokenizers put a token for a space before it.
   return std::ranges::any_of(
       ids, [&](int32_t id) { return trimmed(tokenizer.decode_text(std::span(&id, 1))) == marker; });

@@ -10,8 +10,8 @@
 
 namespace ng {
 
-/// A marker is one token, or, of a tokenizer of bytes, spelled byte by byte. Where a tokenizer cuts
-/// it into pieces, a model cannot tell it from text that looks like it: chats are refused.
+/// A marker is one token, or, of "bytes", spelled byte by byte. Where another tokenizer cuts it up,
+/// be it into bytes, a model cannot tell it from text that looks like it: chats are refused.
 class ChatMarkers {
  public:
   /// rules.chat is the template that chats are rendered by.

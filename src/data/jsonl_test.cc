@@ -166,26 +166,39 @@ TEST(JsonlMasks, ATokenCountsWhereItsFirstByteDoes) {
   EXPECT_EQ(chat.is_target, mask);
 }
 
-// Pieces of text are no marker; a token for each byte is what "bytes" has.
+/// That of a golden file without merges: it spells as many tokens as there are bytes.
+std::unique_ptr<Tokenizer> open_spelling(const std::string& golden) {
+  Json json = Json::parse(read_file(golden, 1 << 20));
+  json["model"]["merges"] = Json::array();
+  const std::string path = testing::TempDir() + "spelling.json";
+  write_file_atomically(path, json.dump());
+  return open_tokenizer(path);
+}
+
+// Pieces of text are no marker, not even those of a byte each, which only "bytes" may have.
 TEST(Chats, AreRefusedWhereTheTokenizerLacksAMarker) {
   const std::string chat = R"({"messages": [{"role": "assistant", "content": "a"}]})";
   const std::string pairs = R"({"prompt": [{"role": "user", "content": "a"}],
       "chosen": [{"role": "assistant", "content": "b"}],
       "rejected": [{"role": "assistant", "content": "c"}]})";
   const std::string pair = std::regex_replace(pairs, std::regex("\n *"), " ");
-  const auto said = [&](const char* tokenizer, ChatTemplate format, bool is_pair) -> std::string {
-    const auto open =
-        open_tokenizer(fmt::format("{}/tests/golden/tokenizers/{}.json", NG_SOURCE_DIR, tokenizer));
+  const auto said_by = [&](const Tokenizer& tokenizer, ChatTemplate format, bool is_pair) {
     const DocumentRules rules = {.chat = format};
     try {
       if (is_pair)
-        PreferencePairs("t").add(pair, "t.jsonl", *open, rules);
+        PreferencePairs("t").add(pair, "t.jsonl", tokenizer, rules);
       else
-        (void)tokens_of_jsonl("{\"text\": \"a\"}\n" + chat, "t.jsonl", *open, rules);
+        (void)tokens_of_jsonl("{\"text\": \"a\"}\n" + chat, "t.jsonl", tokenizer, rules);
     } catch (const Error& error) {
-      return error.what();
+      return std::string(error.what());
     }
-    return "read";
+    return std::string("read");
+  };
+  const auto golden = [](const char* name) {
+    return fmt::format("{}/tests/golden/tokenizers/{}.json", NG_SOURCE_DIR, name);
+  };
+  const auto said = [&](const char* tokenizer, ChatTemplate format, bool is_pair) {
+    return said_by(*open_tokenizer(golden(tokenizer)), format, is_pair);
   };
   EXPECT_EQ(
       said("gpt2", ChatTemplate::chatml, false),
@@ -201,6 +214,11 @@ TEST(Chats, AreRefusedWhereTheTokenizerLacksAMarker) {
     EXPECT_NE(said("unigram", ChatTemplate::chatml, is_pair).find("<|im_start|>"),
               std::string::npos)
         << "one unknown token is no marker";
+    EXPECT_NE(said_by(*open_spelling(golden("gpt2")), ChatTemplate::chatml, is_pair)
+                  .find("for whose marker <|im_start|> the tokenizer has no token: it would be cut "
+                        "into 12 pieces"),
+              std::string::npos);
+    EXPECT_EQ(said_by(ByteTokenizer(), ChatTemplate::chatml, is_pair), "read");
   }
 }
 

@@ -37,7 +37,7 @@ struct TensorWord {
 };
 [[nodiscard]] std::optional<TensorWord> parted_word(const std::string& word);
 
-/// Throws Error: `place` has no tensor `name`, with one that may be meant and what it has.
+/// Throws Error: `place` has no tensor `name`; what it has, the likest first, is said.
 [[noreturn]] void refuse_unknown_tensor(const std::string& place, std::string_view name,
                                         std::span<const SafetensorsEntry> entries);
 

@@ -66,6 +66,28 @@ std::vector<std::string> floats_of(const TensorFile& file) {
   return names;
 }
 
+/// The names, and patterns for what has words of one in common, the longest first: of "a.b.c"
+/// "*.b.c", "a.b.*", "*.b.*", "a.*" and "*.c".
+std::vector<std::string> patterns_for(const std::vector<std::string>& names) {
+  std::set<std::string> parts;
+  for (const std::string& name : names) {
+    std::vector<size_t> begins = {0};  // of its words
+    for (size_t dot = name.find('.'); dot != name.npos; dot = name.find('.', dot + 1))
+      begins.push_back(dot + 1);
+    for (const size_t begin : begins) {
+      const std::string before = begin == 0 ? "" : "*.";
+      for (const size_t next : begins)
+        if (next > begin) parts.insert(before + name.substr(begin, next - begin) + "*");
+      if (begin > 0) parts.insert(before + name.substr(begin));
+    }
+  }
+  std::vector<std::string> patterns = names;
+  patterns.insert(patterns.end(), parts.begin(), parts.end());
+  std::stable_sort(patterns.begin() + std::ssize(names), patterns.end(),
+                   [](const std::string& a, const std::string& b) { return a.size() > b.size(); });
+  return patterns;
+}
+
 /// A pattern for what somebody may have meant by one that matches nothing.
 std::string near_pattern_of(const std::string& names, const TensorFile& file) {
   const std::vector<std::string> floats = floats_of(file);
@@ -74,7 +96,8 @@ std::string near_pattern_of(const std::string& names, const TensorFile& file) {
     return glob_matches(wider, name);
   });
   if (count > 0) return fmt::format("\"{}\", which means {} of {}", wider, count, floats.size());
-  return did_you_mean(names, floats) + "--tensor with a pattern that one matches";
+  return fmt::format("{}a pattern that one matches, as \"{}\"",
+                     did_you_mean(names, patterns_for(floats)), floats.front());
 }
 
 }  // namespace

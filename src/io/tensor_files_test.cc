@@ -59,7 +59,15 @@ TEST_F(TensorFiles, WhatMayHaveBeenMeantIsSaid) {
     return error_of([&] { refuse_without_floats(file, names); });
   };
   EXPECT_NE(refusal("mlp.up").find("\"*mlp.up*\", which means 2 of 3"), std::string::npos);
-  EXPECT_NE(refusal("nrom").find("did you mean \"norm\"?"), std::string::npos);
+  for (const auto& [names, meant] : {std::pair("nrom", "did you mean \"norm\"? "),
+                                     {"h.01*", "did you mean \"h.0.*\"? "},
+                                     {"*.mpl.*", "did you mean \"*.mlp.*\"? "},
+                                     {"h.1.mpl*", "did you mean \"h.1.mlp.*\"? "},
+                                     {"*.mlp.upp.weight", "did you mean \"*.mlp.up.weight\"? "},
+                                     {"elsewhere",
+                                      "\"elsewhere\": a pattern that one matches, as "
+                                      "\"h.0.mlp.up.weight\""}})
+    EXPECT_NE(refusal(names).find(meant), std::string::npos) << refusal(names);
 }
 
 }  // namespace

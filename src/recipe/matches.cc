@@ -42,8 +42,9 @@ RecipeMatch match_of(const ResolvedRecipe& recipe, size_t i, const ModelLayers& 
 
 RecipeMatch noise_match(const ResolvedRecipe& recipe, const ModelLayers& model) {
   const RecipeSettings& base = recipe.phases.front();
+  const auto said = last_item(recipe.source.documents, std::string(kNoise) + ".layers");
   RecipeMatch match{.key = std::string(kNoise),
-                    .place = recipe.source.place,
+                    .place = said ? said->place : recipe.source.place,
                     .patterns = base.weight_noise.layers,
                     .blocks = {},
                     .is_optional = base.weight_noise.is_optional,
@@ -126,7 +127,7 @@ std::optional<std::string> likeliest(std::string_view pattern, const ModelLayers
   return *least;
 }
 
-/// What Hugging Face calls layers, and which they are here.
+/// What others call layers, and which they are here: the first that a pattern holds.
 struct OtherName {
   std::string_view theirs, part;
 };
@@ -147,9 +148,12 @@ constexpr OtherName kOtherNames[] = {{"q_proj", layers::kQ},
                                      {"lm_head", layers::kHead},
                                      {"embed_tokens", layers::kEmbed},
                                      {"wte", layers::kEmbed},
-                                     {"wpe", layers::kPos}};
+                                     {"wpe", layers::kPos},
+                                     {"self_attn", "attn.*"},  // what is left of such a layer
+                                     {"ffn", "mlp.*"},
+                                     {"feed_forward", "mlp.*"}};
 
-/// The pattern for a layer by Hugging Face's name: "blocks.*.attn.q" for "*.self_attn.q_proj".
+/// The pattern for layers by another name: "blocks.*.attn.q" for "*.self_attn.q_proj".
 std::optional<std::string> by_other_name(std::string_view pattern, const ModelLayers& model) {
   for (const OtherName& name : kOtherNames) {
     if (pattern.find(name.theirs) == pattern.npos) continue;

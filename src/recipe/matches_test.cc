@@ -85,6 +85,8 @@ TEST(Matches, OfNothingAreRefusedWithWhatIsNear) {
         {"q_proj", "\"blocks.*.attn.q\", which means 4 layers"},
         {"model.layers.*.self_attn.o_proj", "\"blocks.*.attn.out\", which means 4 layers"},
         {"lm_head", "\"head\", which means 1 layer of"},
+        {"blocks.*.ffn.*", "\"blocks.*.mlp.*\", which means 12 layers"},
+        {"*.self_attn.*", "\"blocks.*.attn.*\", which means 16 layers"},
         {"transformer",
          "patterns of blocks.N. with attn.q attn.k attn.v attn.out mlp.gate mlp.up mlp.down, or "
          "embed head"}})
@@ -97,9 +99,10 @@ TEST(Matches, OfWhatTheTableDoesNotChangeAreRefusedAsThat) {
       error_of("[[override]]\n" + kBf16 + "layers = 'embed'"),
       "mine.toml:1: override[1].layers: \"embed\" is no linear layer: linear layers, or keys of "
       "weights, which embeddings have; or optional = true, where it may mean none");
-  EXPECT_EQ(error_of("weight_noise.kind = 'gaussws'\nweight_noise.layers = 'head'\n"),
-            "mine.toml: weight_noise.layers: \"head\" means no layer of a block: layers of blocks, "
-            "which alone have noise; or optional = true, where it may mean none");
+  EXPECT_EQ(
+      error_of("weight_noise.kind = 'gaussws'\nweight_noise.layers = 'head'\n"),
+      "mine.toml:2: weight_noise.layers: \"head\" means no layer of a block: layers of blocks, "
+      "which alone have noise; or optional = true, where it may mean none");
 }
 
 TEST(Matches, EachPatternOfAnOverrideMustMeanALayer) {
@@ -130,7 +133,7 @@ TEST(Matches, MayBeNoneWhereThatIsWritten) {
     EXPECT_EQ(error_of("[[override]]\noptional = true\n" + kBf16 + where), "no error");
   const std::string noise =
       "weight_noise.kind = 'gaussws'\nweight_noise.layers = ['head', '*.mlp.upp']\n";
-  EXPECT_NE(error_of(noise).find("mine.toml: weight_noise.layers: \"*.mlp.upp\" means no layer"),
+  EXPECT_NE(error_of(noise).find("mine.toml:2: weight_noise.layers: \"*.mlp.upp\" means no layer"),
             std::string::npos)
       << error_of(noise);
   EXPECT_EQ(error_of(noise + "weight_noise.optional = true\n"), "no error");

@@ -57,9 +57,11 @@ int chosen_index(const Recipe& recipe, const PhaseChoice& choice) {
   const std::optional<int64_t> number = count_of(word);
   if (!number) refuse_word(word);
   if (*number > last)
-    refuse_phase(word, last == 0 ? fmt::format("0, the only one of recipe {}", recipe.name())
-                                 : fmt::format("a phase of recipe {}, 0 to {}: {}", recipe.name(),
-                                               last, phase_of(recipe, last).text()));
+    refuse_phase(word, last == 0
+                           ? fmt::format("0, the only one of recipe {}", recipe.name())
+                           : fmt::format("recipe {} has phases 0 to {}, the last of which begins "
+                                         "at {:g} % of training",
+                                         recipe.name(), last, 100 * recipe.phase_starts().back()));
   return static_cast<int>(*number);
 }
 

@@ -71,8 +71,8 @@ TEST(PhaseChoice, IsSaidInWords) {
 
 TEST(PhaseChoice, ThatIsNoneIsRefused) {
   EXPECT_EQ(refusal("3"),
-            "--phase: 3: a phase of recipe three, 0 to 2: phase 2 (the last of 3: from 82 % of "
-            "training on)");
+            "--phase: 3: recipe three has phases 0 to 2, the last of which begins at 82 % of "
+            "training");
   for (const char* word :
        {"late", "-1", "1.5", "step:", "step:x", "step:-1", "step:1/", "step:1/x"})
     EXPECT_NE(refusal(word).find("first, last, a number from 0 on, step:S or step:S/N"),

@@ -128,7 +128,7 @@ RunFacts facts_of(Session& session) {
       {"schedule",
        schedule_text(config, session.trainer().settings(), session.run().comm().ranks())},
       {"recipe", fmt::format("{} (hash {})", session.recipe().name(), session.recipe().hash())},
-      {"seed", std::to_string(config.seed) + twin_text(config)},
+      {"seed", std::to_string(config.seed) + twin_text(session)},
       {"backend", fmt::format("{} ({})", config.train.backend, facts.machine)}};
   if (const FoundTexts& files = session.data().origin().train; files.by_pattern)
     facts.lines.emplace_back("files", text_of(files));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/units.h"
+#include "compare/compare.h"
 #include "format/operand.h"
 #include "model/architecture.h"
 #include "model/weights.h"
@@ -40,11 +41,14 @@ std::string schedule_text(const RunConfig& config, const StepSettings& step, int
                      kKinds[static_cast<size_t>(schedule.kind)], schedule.warmup, longer);
 }
 
-std::string twin_text(const RunConfig& config) {
-  if (config.twin == 0) return "";
-  return fmt::format(
-      ", twin {} (weights and batches of this seed, other draws of rounding and noise)",
-      config.twin);
+std::string twin_text(Session& session) {
+  const uint64_t twin = session.config().twin;
+  if (twin == 0) return "";
+  const char* const means =
+      draws_rounding(session.recipe())
+          ? "weights and batches of this seed, other draws of rounding and noise"
+          : "the same run as every twin of this seed: its recipe draws neither rounding nor noise";
+  return fmt::format(", twin {} ({})", twin, means);
 }
 
 std::string recipe_text(Session& session) {

@@ -18,7 +18,7 @@ namespace ng::report {
                                         int ranks = 1);
 
 /// ", twin 1 (...)" behind a seed, where the run has one; else empty.
-[[nodiscard]] std::string twin_text(const RunConfig& config);
+[[nodiscard]] std::string twin_text(Session& session);
 
 /// Name and hash of the recipe, a line for each GEMM of each group of layers in the first phase.
 [[nodiscard]] std::string recipe_text(Session& session);

@@ -121,6 +121,7 @@ TEST_F(TensorsByName, SayWhatIsWrongWithThem) {
     EXPECT_FALSE(is_file(in("out")));
   };
   expect({{"weight", {"frist"}}}, "did you mean \"first\"?");
+  expect({{"weight", {"steps.vector"}}}, "no such tensor: the file has \"vector\", ");
   expect({{"weight", {"first"}}}, "--grad NAME");
   expect({{"weight", {"first"}}, {"grad", {"vector"}}}, "vector: has shape (40)");
   expect({{"weight", {"first"}}, {"grad", {"first", "vector"}}}, "(steps, 6, 40)");

@@ -102,8 +102,8 @@ std::optional<Recipe> check_recipe(const JsonObject& saved, const RunIdentity& m
                  "numbers");
   if (const std::string keys = keys_without_meaning(*trained, now); !keys.empty())
     saved.refuse("recipe",
-                 fmt::format("{}, but this run has {}, to which states of the other mean nothing: "
-                             "{}",
+                 fmt::format("{}, but this run has {}, which cannot go on from states of the "
+                             "former: {}",
                              on_one_line(trained->name()), on_one_line(now.name()), keys),
                  "a recipe with the same values of these keys, or another --out to start anew");
   return trained;

@@ -48,15 +48,18 @@ TEST_F(Commands, TrainWritesAllItsFilesAndTellsOfThem) {
 }
 
 TEST_F(Commands, TrainSaysWhichTwinItIs) {
-  const auto head = [&](const std::string& twin) {
-    const std::string out = run_well({"train", "tiny.toml", "--out", "run" + twin, "--set",
-                                      "train.steps=1", "--set", "twin=" + twin});
+  const auto head = [&](const std::string& twin, const std::string& recipe = "mxfp4-sr-rht") {
+    const std::string out = run_well({"train", "tiny.toml", "--out", "run" + twin, "--recipe",
+                                      recipe, "--set", "train.steps=1", "--set", "twin=" + twin});
     return out.substr(0, out.find('\n'));
   };
   EXPECT_EQ(head("0"), "run         tiny.toml into run0, seed 1");
   EXPECT_EQ(head("2"),
             "run         tiny.toml into run2, seed 1, twin 2 (weights and batches of this seed, "
             "other draws of rounding and noise)");
+  EXPECT_EQ(head("3", "bf16"),
+            "run         tiny.toml into run3, seed 1, twin 3 (the same run as every twin of this "
+            "seed: its recipe draws neither rounding nor noise)");
 }
 
 TEST_F(Commands, TrainNumbersItsFoldersAndResumesTheNewest) {

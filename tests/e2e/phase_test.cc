@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/json.h"
+#include "io/safetensors.h"
 #include "program.h"
 
 namespace ng::e2e {
@@ -98,7 +99,7 @@ TEST_F(Phase, ThatIsNoneIsRefused) {
                     "--phase", phase},
                    1, {"--phase: " + phase, said});
   };
-  refused("2", "a phase of recipe nvfp4-late-bf16, 0 to 1");
+  refused("2", "recipe nvfp4-late-bf16 has phases 0 to 1, the last of which begins at 82 % of");
   refused("late", "first, last, a number from 0 on, step:S or step:S/N");
   refused("step:2", "a step from 0 to 1");
   expect_refused({"bench", "step", "--recipe", "nvfp4-late-bf16", "--phase", "step:3"}, 1,
@@ -131,6 +132,13 @@ TEST_F(Phase, OfStepsIsTheFirstOrTheChosen) {
   EXPECT_NE(run_well(bench({"--recipe", "nvfp4-late-bf16", "--phase", "last"}))
                 .find("recipe nvfp4-late-bf16, phase 1 (the last of 2"),
             std::string::npos);
+
+  const std::vector<float> ones(64 * 64, 1);
+  io::write_safetensors(path("l"), {{"weight", "F32", {64, 64}, ones.data()},
+                                    {"input", "F32", {64, 64}, ones.data()}});
+  const std::vector<std::string> linear = {"linear", "l", "out", "--recipe", "nvfp4-late-bf16"};
+  EXPECT_NE(notes_of(linear).find(std::string(kSaid) + "0 ("), std::string::npos)
+      << notes_of(linear);
 
   const Json layers = json_of({"recipes", "nvfp4-late-bf16", "--model", "run/model", "--phase",
                                "last", "--batch", "1", "--seq", "16"});
@@ -184,7 +192,7 @@ TEST_F(Phase, OfGradientsIsSaidAndChosen) {
   expect_refused({"study", "gradients", "run", "--recipes", "bf16,fp32", "--phase", "1"}, 1,
                  {"--phase: 1: 0, the only one of recipe bf16"});
   expect_refused({"study", "gradients", "run", "--recipes", "bf16,./late.toml", "--phase", "2"}, 1,
-                 {"--phase: 2: a phase of recipe late, 0 to 1"});
+                 {"--phase: 2: recipe late has phases 0 to 1"});
 }
 
 TEST_F(Phase, OfAnExportAreItsCodes) {

@@ -67,7 +67,7 @@ void TrainScreen::begin(Session& session, const std::string& out) {
   peak_flops_ = measured_peak_flops({session.threads()}) * ranks;
   flops_per_token_ = flops_per_token(session.model(), session.trainer().settings().length);
   put(fmt::format("run         {} into {}, seed {}{}\n", on_one_line(config.place),
-                  on_one_line(out), config.seed, report::twin_text(config)));
+                  on_one_line(out), config.seed, report::twin_text(session)));
   put(fmt::format("model       {}\n", report::model_text(session.model().config())));
   put(fmt::format("parameters  {}\n", count_text(session.model().parameter_count())));
   const DataOrigin& origin = session.data().origin();

@@ -8,6 +8,7 @@
 #include "base/output_file.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/models/open_model.h"
 #include "cli/progress_line.h"
 #include "cli/shared_flags.h"
 #include "cli/tensors/inspect.h"
@@ -116,7 +117,7 @@ class Inspector {
     phase_ = measured_phase(*recipe_, {.word = args.phase, .steps = [&] {
                                          return steps_of_model(args.files.front());
                                        }});
-    if (const std::string said = note_of(*recipe_, phase_); !said.empty()) note(said);
+    note_phase(*recipe_, phase_);
   }
 
   /// Passes over a tensor, the facts' left out.

@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "cli/command.h"
+#include "cli/models/open_model.h"
 #include "cli/tensors/file_flags.h"
 #include "cli/tensors/tensor_text.h"
 #include "recipe/phase_choice.h"
@@ -60,6 +61,7 @@ void linear(const LinearArgs& args) {
   const MeasuredPhase phase =
       measured_phase(recipe, {.word = args.phase, .otherwise = PhaseChoice::End::first});
   settings.phase = phase.index;
+  note_phase(recipe, phase);
   const LinearFileReport report = linear_file(files.in, files.out, recipe, settings);
   note_unmet_overrides(recipe, report.layer, settings.blocks);
   if (report.is_turned)
