@@ -130,7 +130,7 @@ RunFacts facts_of(Session& session) {
       {"recipe", fmt::format("{} (hash {})", session.recipe().name(), session.recipe().hash())},
       {"seed", std::to_string(config.seed) + twin_text(config)},
       {"backend", fmt::format("{} ({})", config.train.backend, facts.machine)}};
-  if (const FoundTexts& files = session.data().origin().train; files.by_pattern)
+  if (const FoundTexts& files = session.data().origin().train; !files.read.empty())
     facts.lines.emplace_back("files", text_of(files));
   facts.traffic = traffic_of(session);
   if (facts.traffic.ranks > 1)
