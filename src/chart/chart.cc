@@ -27,11 +27,12 @@ class Drawing {
  public:
   Drawing(const Chart& chart, const Size& size) : chart_(chart), size_(size), y_(y_range(chart)) {
     y_ticks_ = ticks_of(y_, 7);
-    const double left = left_of(chart);
+    double left = left_of(chart);
     const double widest = widest_category();
     const double group =
         (size.width - kRight - left) / static_cast<double>(chart.categories.size());
     tilted_ = has_groups(chart) && widest > 0.95 * group;
+    if (tilted_) left = std::min(left_of_names(left), size.width / 2);
     y_.begin = size.height - kBottom - (tilted_ ? 0.57 * widest - 6 : 0);  // sin(35°)
     y_.end = size.top + 10;
     x_ = {.low = 0,
@@ -60,6 +61,19 @@ class Drawing {
     double widest = 0;
     for (const std::string& name : chart_.categories) widest = std::max(widest, text_width(name));
     return widest;
+  }
+
+  /// Right enough for names that are tilted, of which each ends below its group. Letters of
+  /// another font may be a tenth wider.
+  [[nodiscard]] double left_of_names(double left) const {
+    const double right = size_.width - kRight;
+    for (size_t i = 0; i < chart_.categories.size(); ++i) {
+      const double share =
+          (static_cast<double>(i) + 0.5) / static_cast<double>(chart_.categories.size());
+      const double reach = 1.1 * 0.82 * text_width(chart_.categories[i]);  // cos(35°)
+      left = std::max(left, (reach - share * right) / (1 - share));
+    }
+    return left;
   }
 
   /// Axes, grid lines, ticks and names.

@@ -122,6 +122,13 @@ TEST(Chart, LongNamesOfGroupsAreTilted) {
   EXPECT_EQ(svg_of(chart).find("rotate(-35)"), std::string::npos);
   chart.categories = {std::string(80, 'x'), "two"};
   EXPECT_NE(svg_of(chart).find("rotate(-35)"), std::string::npos);
+
+  chart.categories = {std::string(40, 'x'), "two", "three"};
+  const std::string svg = svg_of(chart);
+  const std::regex place(R"re(translate\(([0-9.]+) [0-9.]+\) rotate\(-35\))re");
+  std::smatch m;
+  ASSERT_TRUE(std::regex_search(svg, m, place));
+  EXPECT_GT(std::stod(m[1]), 40 * 0.56 * 13 * 0.82) << "the first begins within the picture";
 }
 
 TEST(Chart, TicksAreRoundAndWithin) {

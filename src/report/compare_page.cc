@@ -157,7 +157,8 @@ Table table_of_cells(const CompareCells& cells) {
   return table;
 }
 
-RangeChart::Item interval_item(const CompareRow& row, const ComparedLoss& loss, bool in_bf16) {
+RangeChart::Item interval_item(const CompareRow& row, const ComparedLoss& loss,
+                               const NoiseFloor& floor, bool in_bf16) {
   const PairedDifference& d = loss.difference;
   const double half = std::isnan(d.half) ? 0 : d.half;
   const bool is_twin = row.of.twin != TwinOf::none;
@@ -170,10 +171,18 @@ RangeChart::Item interval_item(const CompareRow& row, const ComparedLoss& loss, 
           .mean = d.mean,
           .sd = half,
           .low = d.mean - half,
-          .high = d.mean + half};
+          .high = d.mean + half,
+          .floor = in_bf16 ? floor.bf16 : floor.own};
 }
 
-// Differences and their intervals, between lines at 0 and at the noise floors.
+// That of the twins at a row's point of the grid.
+NoiseFloor floor_of(const CompareTable& table, const CompareRow& row) {
+  for (const NoiseFloor& floor : table.floors)
+    if (table.rows[floor.row].of.settings == row.of.settings) return floor;
+  return {.own = NAN, .bf16 = NAN};
+}
+
+// Differences and their intervals, about a line at 0 and between those of the noise floors.
 RangeChart interval_chart(const CompareTable& table) {
   RangeChart chart{.title = "Validation loss less that of the first recipe",
                    .y_label = "nats per token, mean and 95 % interval",
@@ -185,14 +194,14 @@ RangeChart interval_chart(const CompareTable& table) {
                    .items = {}};
   for (const CompareRow& row : table.rows) {
     if (row.against.empty()) continue;
+    const NoiseFloor floor = floor_of(table, row);
     if (!std::isnan(row.own.difference.mean))
-      chart.items.push_back(interval_item(row, row.own, false));
+      chart.items.push_back(interval_item(row, row.own, floor, false));
     if (!std::isnan(row.bf16.difference.mean))
-      chart.items.push_back(interval_item(row, row.bf16, true));
+      chart.items.push_back(interval_item(row, row.bf16, floor, true));
   }
-  for (const NoiseFloor& floor : table.floors)
-    if (floor.own > 0) chart.levels.insert(chart.levels.end(), {-floor.own, floor.own});
-  if (!table.floors.empty()) chart.note += " Lines above and below 0: the noise floor.";
+  if (!table.floors.empty())
+    chart.note += " Dashed above and below 0: the noise floor, at each point of a grid its own.";
   return chart;
 }
 
@@ -202,7 +211,7 @@ Section result_section(const CompareTable& table) {
                       "Losses are those of the last validation, means over the seeds. "
                       "Differences are taken seed by seed: both runs have the same batches "
                       "and the same first weights."};
-  for (const std::string& sentence : compare_sentences(table)) section.note += " " + sentence;
+  for (const std::string& sentence : compare_sentences(table)) section.note += "\n" + sentence;
   section.table = table_of_cells(loss_cells(table));
   if (RangeChart chart = interval_chart(table); !chart.items.empty())
     section.ranges.push_back(std::move(chart));

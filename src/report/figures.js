@@ -91,6 +91,7 @@ const figures = (function () {
     const ends = items.flatMap((item) =>
       [item.low, item.high, item.mean - item.sd, item.mean + item.sd]);
     if (chart.spans_levels) ends.push(...chart.levels);
+    for (const {floor} of items) if (floor !== null) ends.push(-floor, floor);
     const least = Math.min(...ends), most = Math.max(...ends);
     const room = Math.max(0.05 * (most - least), chart.spans_levels ? 1e-9 : 0.05);
     const low = least - room, high = most + room;
@@ -105,6 +106,10 @@ const figures = (function () {
     for (const level of chart.levels.filter((value) => value > low && value < high))
       drawn("line", svg, {class: "level", x1: LEFT, x2: WIDTH - RIGHT, y1: y(level), y2: y(level)});
     drawGroups(svg, groupsOf(items), x, y);
+    items.forEach((item, i) => {
+      for (const edge of item.floor === null ? [] : [-item.floor, item.floor])
+        drawn("line", svg, {class: "level", x1: x(i), x2: x(i + 1), y1: y(edge), y2: y(edge)});
+    });
     items.forEach((item, i) => drawItem(svg, item, x(i + 0.5), width, y, colorOf(item)));
     if (chart.note) element("p", figure, "note", chart.note);
   }

@@ -1,6 +1,6 @@
 #include "report/inspection_page.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -93,6 +93,7 @@ FormatTotal total_of(const std::vector<InspectedTensor>& tensors, size_t format,
     sums.add(tensor.facts, trial);
     total.of_all.name = trial.name;
     total.of_all.rule = trial.rule;
+    total.of_all.cast = trial.cast;
     if (!(trial.errors.sqnr_db < total.least_db)) continue;
     total.least_db = trial.errors.sqnr_db;
     total.least_named = tensor.name;
@@ -120,7 +121,7 @@ chart::Chart rules_chart(const std::vector<std::vector<FormatTotal>>& totals) {
   chart::Chart chart{.kind = chart::Chart::Kind::points,
                      .caption = "SQNR by format and scale rule",
                      .x_label = "format",
-                     .y_label = "SQNR of all matrices, dB",
+                     .y_label = "SQNR of the inspected matrices, dB",
                      .from_zero = false};
   std::vector<chart::Series> series = {{.name = "as cast and recipes, unless told otherwise"}};
   for (size_t f = 0; f < totals.size(); ++f) {
@@ -139,12 +140,33 @@ chart::Chart rules_chart(const std::vector<std::vector<FormatTotal>>& totals) {
   return chart;
 }
 
+/// Of narrow elements without a scale, which stand beside scaled ones: what to make of them.
+std::string unscaled_note(const std::vector<std::vector<FormatTotal>>& totals) {
+  constexpr int kNarrow = 8;  // bits; wider elements reach far enough for most values
+  Texts names;
+  for (const std::vector<FormatTotal>& rules : totals)
+    if (const FormatTrial& trial = rules.front().of_all;
+        trial.cast.is_unscaled() && trial.cast.element->bits <= kNarrow)
+      names.push_back(trial.name);
+  if (names.empty()) return "";
+  return fmt::format(
+      "\nWithout a scale: {}. Values are cast as they are, so that what is small beside the "
+      "smallest number of the element becomes zero; the other formats move the values of a block "
+      "to where their elements lie. The two kinds are not rivals.",
+      fmt::join(names, ", "));
+}
+
+std::string rule_text(const FormatTrial& trial) {
+  return trial.cast.is_unscaled() ? "no scale" : trial.rule;
+}
+
 Section formats_section(const std::vector<std::vector<FormatTotal>>& totals) {
   Section section{
       .heading = "Error by format and scale rule",
       .note =
-          "The signal-to-noise ratio (SQNR) over all matrices, values in units of their tensor's "
-          "rms: the power of the values over that of the rounding error. 20 dB is an error of 10 % "
+          "The signal-to-noise ratio (SQNR) over all matrices that were inspected, values in units "
+          "of their tensor's rms: the power of the values over that of the rounding error. 20 dB "
+          "is an error of 10 % "
           "of the rms value, each 6 dB a bit. The rule is how a block's scale is found from its "
           "largest value; the first of each format is what cast and recipes do where nobody names "
           "another.",
@@ -152,8 +174,10 @@ Section formats_section(const std::vector<std::vector<FormatTotal>>& totals) {
                 .rows = {}}};
   for (const std::vector<FormatTotal>& rules : totals)
     for (const FormatTotal& total : rules)
-      section.table.rows.push_back(figure_row({total.of_all.name, total.of_all.rule}, total.of_all,
+      section.table.rows.push_back(figure_row({total.of_all.name, rule_text(total.of_all)},
+                                              total.of_all,
                                               {decibels(total.least_db), total.least_named}));
+  section.note += unscaled_note(totals);
   add_picture(section, rules_chart(totals));
   return section;
 }
@@ -355,6 +379,7 @@ Page inspection_page(const Inspection& inspection) {
             .subtitle = "What number formats make of these values",
             .facts = lines_of(inspection.summary),
             .sections = {}};
+  if (!inspection.chosen.empty()) page.facts.emplace_back("inspected", inspection.chosen);
   if (!inspection.recipe.empty()) page.facts.emplace_back("recipe", inspection.recipe);
   const auto totals = totals_of(inspection.tensors);
   if (!totals.empty()) page.sections.push_back(formats_section(totals));

@@ -24,7 +24,8 @@ struct InspectedTensor {
 struct Inspection {
   std::string name;  ///< what was inspected, as the user said
   ModelSummary summary;
-  std::string recipe;  ///< in words; empty: none was asked for
+  std::string chosen = {};  ///< which of its tensors were inspected, in words; empty: all
+  std::string recipe;       ///< in words; empty: none was asked for
   std::vector<InspectedTensor> tensors;
 };
 

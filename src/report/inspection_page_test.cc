@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "format/operand.h"
+#include "recipe/cast_words.h"
 
 namespace ng::report {
 namespace {
@@ -105,6 +106,23 @@ TEST(InspectionPage, TensorsOutsideOfBlocksStandBesideEachOther) {
   ASSERT_EQ(page["sections"].size(), 3u) << "no recipe";
   const std::string svg = page["sections"][1]["pictures"][0];
   EXPECT_NE(svg.find(">a<"), std::string::npos) << svg;
+}
+
+TEST(InspectionPage, SaysWhatWasChosenAndWhatHasNoScale) {
+  Inspection inspection{
+      .name = "m", .summary = {}, .chosen = "1 of 9 tensors", .recipe = "", .tensors = {}};
+  inspection.tensors = {tensor("a", 64, 0.01)};
+  Json page = json_of(inspection_page(inspection));
+  EXPECT_EQ(page["facts"].back(), Json({"inspected", "1 of 9 tensors"}));
+  const auto note = [&] { return page["sections"][0]["note"].get<std::string>(); };
+  EXPECT_EQ(note().find("Without a scale"), std::string::npos) << "bf16 is wide:\n" << note();
+  FormatTrial bare = trial("bf16", "", 0.5, inspection.tensors[0].facts.squares, 64);
+  bare.name = "e3m2";
+  bare.cast = cast_named("e3m2");
+  inspection.tensors[0].trials.push_back({bare});
+  page = json_of(inspection_page(inspection));
+  EXPECT_NE(note().find("\nWithout a scale: e3m2."), std::string::npos) << note();
+  EXPECT_EQ(page["sections"][0]["table"]["rows"].back()[1]["text"], "no scale");
 }
 
 }  // namespace

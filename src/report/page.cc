@@ -109,7 +109,7 @@ Json json_of(const ChartChoice& choice) {
 Json json_of(const RangeChart::Item& item) {
   return {{"name", item.name},       {"kind", item.kind},         {"group", item.group},
           {"color", item.color},     {"mean", number(item.mean)}, {"sd", number(item.sd)},
-          {"low", number(item.low)}, {"high", number(item.high)}};
+          {"low", number(item.low)}, {"high", number(item.high)}, {"floor", number(item.floor)}};
 }
 
 Json json_of(const RangeChart& chart) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -84,6 +85,8 @@ struct RangeChart {
     std::string group;  ///< what follows each other with one group is drawn as one
     int color = 0;      ///< of the palette
     double mean = 0, sd = 0, low = 0, high = 0;
+    double floor =
+        std::numeric_limits<double>::quiet_NaN();  ///< lines at +-floor beside it; NaN: none
   };
   std::string title;
   std::string y_label;

@@ -133,55 +133,44 @@
     return middle !== 0 && high - low < room ? [middle - room, middle + room] : null;
   }
 
-  // As much of a text as fits.
-  function fitting(canvas, text, width) {
-    if (canvas.measureText(text).width <= width) return text;
-    let length = text.length;
-    const cut = () => text.slice(0, length) + "\u2026";
-    while (length > 0 && canvas.measureText(cut()).width > width) --length;
-    return cut();
-  }
-
-  // Lines of text beside x, on the side with more room, from a row of the chart on; returns the
-  // first row that is free below them.
-  function drawBeside(canvas, area, x, texts, row) {
-    const MOST = 4, HEIGHT = 13;
-    const left = x > area.x + area.w / 2;
-    const room = (left ? x - area.x : area.x + area.w - x) - 8;
-    canvas.textAlign = left ? "right" : "left";
-    const shown = texts.length > MOST ?
-      [...texts.slice(0, MOST - 1), `and ${texts.length - MOST + 1} more`] : texts;
-    if ((row + shown.length) * HEIGHT > area.h) row = 0;
-    shown.forEach((text, i) => {
-      const y = area.y + 12 + HEIGHT * (row + i);
-      const written = fitting(canvas, text, room), width = canvas.measureText(written).width;
-      canvas.fillStyle = "#ffffffc0";  // grid and lines stay behind the text
-      canvas.fillRect(left ? x - 5 - width : x + 3, y - 10, width + 2, HEIGHT);
-      canvas.fillStyle = "#555";
-      canvas.fillText(written, left ? x - 4 : x + 4, y);
-    });
-    return row + shown.length;
-  }
-
-  // Where settings changed or phases begin: a line, and on wide charts what it is.
+  // Where settings changed or phases begin: a line, and on wide charts its number, of which
+  // markTexts says what it is. Numbers that would touch stand in rows.
   function drawMarks(canvas, area, graph, wide) {
+    const SIZE = 13;
     canvas.save();
     canvas.strokeStyle = "#777";
     canvas.setLineDash([5, 3]);
-    canvas.font = "11px Helvetica, Arial, sans-serif";
-    const shown = (data.marks || [])
-      .map((mark) => ({x: graph.toDomXCoord(mark.step), texts: mark.lines}))
-      .filter(({x}) => x >= area.x && x <= area.x + area.w);
-    for (const {x} of shown) {
+    canvas.font = "bold 11px Helvetica, Arial, sans-serif";
+    canvas.textAlign = "center";
+    let row = 0, last = -Infinity;
+    (data.marks || []).forEach((mark, i) => {
+      const x = graph.toDomXCoord(mark.step);
+      if (x < area.x || x > area.x + area.w) return;
       canvas.beginPath();
       canvas.moveTo(x, area.y);
       canvas.lineTo(x, area.y + area.h);
       canvas.stroke();
-    }
-    let row = 0;
-    for (const {x, texts} of wide ? shown : [])
-      row = drawBeside(canvas, area, x, texts, row);
+      if (!wide) return;
+      row = x - last < 2 * SIZE ? (row + 1) % 4 : 0;
+      last = x;
+      const number = String(i + 1), half = canvas.measureText(number).width / 2 + 2;
+      canvas.fillStyle = "#fff";
+      canvas.fillRect(x - half, area.y + SIZE * row, 2 * half, SIZE);
+      canvas.fillStyle = "#555";
+      canvas.fillText(number, x, area.y + SIZE * row + 10);
+    });
     canvas.restore();
+  }
+
+  // What the numbers of marks stand for, below a wide chart.
+  function markTexts(figure) {
+    const MOST = 4;
+    const list = element("ol", figure, "marks");
+    for (const {step, lines} of data.marks) {
+      const some = lines.length > MOST ?
+        [...lines.slice(0, MOST - 1), `and ${lines.length - MOST + 1} more`] : lines;
+      element("li", list, "", `after step ${Math.floor(step)}: ${some.join("; ")}`);
+    }
   }
 
   function drawChart(parent, chart) {
@@ -210,6 +199,7 @@
       xLabelHeight: 15,
       logscale: chart.log_y,
       valueRange: valueRange(chart),
+      yRangePad: chart.wide && (data.marks || []).length > 0 ? 16 : null,  // room for numbers
       dateWindow: steps,
       gridLineColor: "#e2e2e2",
       axisLineColor: "#888",
@@ -227,6 +217,7 @@
       zoomCallback: (first, last) => zoomAll(graph, first, last),
     });
     graphs.add(graph);
+    if (chart.wide && (data.marks || []).length > 0) markTexts(figure);
   }
 
   function drawCharts(parent, charts) {
@@ -318,7 +309,8 @@
 
   function drawTable(parent, table) {
     if (table.rows.length === 0) return;
-    const made = element("table", parent, table.is_of_words ? "numbers words" : "numbers");
+    const kind = table.is_of_words ? " words" : table.heading.length > 8 ? " many" : "";
+    const made = element("table", parent, "numbers" + kind);
     const heading = element("tr", element("thead", made));
     for (const text of table.heading) element("th", heading, "", text);
     const body = element("tbody", made);
@@ -335,7 +327,8 @@
   function drawSection(parent, section) {
     const part = element("section", parent);
     element("h2", part, "", section.heading);
-    if (section.note) element("p", part, "note", section.note);
+    for (const text of section.note ? section.note.split("\n") : [])
+      element("p", part, "note", text);
     for (const svg of section.pictures) element("figure", part, "picture").innerHTML = svg;
     drawTable(part, section.table);
     drawCharts(part, section.charts);
@@ -365,7 +358,7 @@
               "everything again, shift and drag to move. Horizontal axes are steps, the same in " +
               "all charts. Bands go from the lowest to the highest value." +
               ((data.marks || []).length === 0 ? "" : " Dashed lines upright are where settings " +
-               "changed or a phase of the recipe begins."));
+               "changed or a phase of the recipe begins; the list below the chart says which."));
     for (const section of data.sections) drawSection(page, section);
     element("p", element("footer", page), "", "Made by " + data.made_by + (!hasSteps ? "." :
             "; charts by dygraphs (MIT licence, in the source of this page)."));

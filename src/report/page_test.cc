@@ -54,7 +54,8 @@ TEST(Page, HoldsMapsAndRanges) {
   EXPECT_FALSE(section["choices"][1].contains("maps"));
   EXPECT_EQ(section["ranges"][0]["levels"], Json::parse("[5.0]"));
   EXPECT_EQ(section["ranges"][0]["items"][0], Json::parse(R"({"name": "a", "kind": "k",
-      "group": "0", "color": 0, "mean": 2.0, "sd": null, "low": 1.0, "high": 0.0})"));
+      "group": "0", "color": 0, "mean": 2.0, "sd": null, "low": 1.0, "high": 0.0,
+      "floor": null})"));
 }
 
 TEST(Page, AsksForNothingFromOutside) {

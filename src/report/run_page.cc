@@ -15,6 +15,7 @@
 #include "report/run_text.h"
 #include "report/stretch_section.h"
 #include "report/traffic_text.h"
+#include "train/run_files.h"
 #include "train/session_ranks.h"
 
 namespace ng::report {
@@ -109,12 +110,20 @@ void add_bits(Page& page, const RunFacts& facts, const History& history) {
   if (!maps.choices.empty()) page.sections.push_back(std::move(maps));
 }
 
+// A run that goes on by its own run.toml is called as its folder is.
+std::string name_of_run(const RunConfig& config, const std::string& folder) {
+  const std::filesystem::path file(config.place);
+  if (file.filename() != kRunFile) return file.stem().string();
+  const auto place = std::filesystem::absolute(folder).lexically_normal();
+  return (place.has_filename() ? place : place.parent_path()).filename().string();
+}
+
 }  // namespace
 
 RunFacts facts_of(Session& session) {
   const RunConfig& config = session.config();
   RunFacts facts;
-  facts.name = std::filesystem::path(config.place).stem().string();
+  facts.name = name_of_run(config, session.folder());
   facts.steps = config.train.steps;
   facts.parameters = session.model().parameter_count();
   facts.machine = machine_text({session.threads()});
@@ -130,7 +139,7 @@ RunFacts facts_of(Session& session) {
       {"recipe", fmt::format("{} (hash {})", session.recipe().name(), session.recipe().hash())},
       {"seed", std::to_string(config.seed) + twin_text(session)},
       {"backend", fmt::format("{} ({})", config.train.backend, facts.machine)}};
-  if (const FoundTexts& files = session.data().origin().train; files.by_pattern)
+  if (const FoundTexts& files = session.data().origin().train; !files.read.empty())
     facts.lines.emplace_back("files", text_of(files));
   facts.traffic = traffic_of(session);
   if (facts.traffic.ranks > 1)

@@ -224,11 +224,26 @@ TEST_F(CompareCommand, StopsWhereTheHoursEnd) {
   EXPECT_EQ(later.code, 4) << later.err;
   EXPECT_NE(later.err.find(": 3 of 6 runs are missing; to go on: "), std::string::npos)
       << later.err;
+  EXPECT_NE(later.err.find("no run ends within --hours 1e-9, the next takes about "),
+            std::string::npos)
+      << later.err;
+  EXPECT_EQ(later.err.find("1e-9", later.err.find("to go on")), std::string::npos)
+      << "more hours are asked for:\n"
+      << later.err;
   EXPECT_NE(later.out.find("3 of 6: out/"), std::string::npos) << later.out;
   EXPECT_EQ(later.out.find("4 of 6: "), std::string::npos) << "it is not begun:\n" << later.out;
   EXPECT_FALSE(fs::exists(path("out/fp32-seed2"))) << "not begun";
   EXPECT_NE(later.out.find("3 of 6 runs are missing"), std::string::npos) << later.out;
   EXPECT_EQ(Json::parse(text_of(path("out/compare.json")))["unfinished"].size(), 3u);
+
+  fs::remove_all(path("out"));
+  const Result never = run(with({"--hours", "1e-9"}));
+  EXPECT_EQ(never.code, 4) << never.err;
+  EXPECT_NE(
+      never.err.find("no run begins within --hours 1e-9: 9 of 9 runs are missing; to go on: "),
+      std::string::npos)
+      << never.err;
+  EXPECT_EQ(never.err.find("1e-9", never.err.find("to go on")), std::string::npos) << never.err;
 }
 
 constexpr const char* kDiverges =

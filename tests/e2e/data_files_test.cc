@@ -112,6 +112,9 @@ TEST_F(DataFiles, ARunSaysWhatAFolderMeans) {
   EXPECT_EQ(said[0]["train"]["left_out"]["pattern"]["files"], 2);
   EXPECT_EQ(said[0]["train"]["left_out"]["binary"]["first"], "texts/c.txt");
   EXPECT_EQ(said[0]["validation"]["from"], "spread");
+  write_run("one.toml", "train = \"texts/a.txt\"\n");
+  const std::string one = run_well({"train", "one.toml", "--out", "one"});
+  EXPECT_NE(one.find("\nfiles       1 file (2.6 KiB)\n"), std::string::npos) << one;
 }
 
 TEST_F(DataFiles, WhatIsTrainedOnAndValidatesIsNamedBeforeTheFirstStep) {

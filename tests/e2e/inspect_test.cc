@@ -97,6 +97,9 @@ TEST_F(Inspect, AModelAndARunHaveASummaryAndAPage) {
   EXPECT_NE(up.at("format").get<std::string>().find("mxfp4"), std::string::npos) << up;
   EXPECT_EQ(operands.count("blocks.1.attn.q fprop.weight"), 1u);
   EXPECT_EQ(run_well({"inspect", "r", "--format", "mxfp4"}).substr(0, 5), "model");
+  const std::string some = run_well({"inspect", "r", "--format", "mxfp4", "--tensor", "*up_proj*"});
+  EXPECT_NE(some.find("\ninspected   2 of 20 tensors, "), std::string::npos) << some;
+  EXPECT_NE(some.find(" values: those that match *up_proj*\n"), std::string::npos) << some;
 
   const std::string said = run_well({"inspect", "r/model", "--format", "mxfp4,nvfp4", "--recipe",
                                      "mxfp4-sr-rht", "--out", "page.html"});

@@ -1,10 +1,8 @@
-"""What the paper of FP8-LM claims of training over ranks, asked of the runs, with verdicts."""
+"""What the paper of FP8-LM claims of training over ranks, asked of the runs."""
 
 import dataclasses
 
 from figures import difference, text_of
-
-SAME = 0.01  # nats: "on par": an interval within this
 
 
 @dataclasses.dataclass
@@ -30,30 +28,17 @@ CLAIMS = [
 ]
 
 
-def verdict_of(claim, found):
-    if found is None or found.n < 2:
-        return "–" if found is None else "one seed"
-    low, high = found.mean - found.half, found.mean + found.half
-    if claim.is_same:
-        if max(abs(low), abs(high)) <= SAME:
-            return "confirmed"
-        return "contradicted" if low > SAME or high < -SAME else "not resolved"
-    if high < 0:
-        return "confirmed"
-    return "contradicted" if low > 0 else "not resolved"
-
-
 def claim_lines(found):
     """A line per claim and number of ranks; `found` is that of figures.read."""
-    lines = ["| asked | ranks | " + " | ".join(f"{rate} | verdict" for rate in found) + " |",
-             "|---" * (2 + 2 * len(found)) + "|"]
+    lines = ["| asked | ranks | " + " | ".join(found) + " |",
+             "|---" * (2 + len(found)) + "|"]
     for claim in CLAIMS:
-        asked = f"within ±{SAME}" if claim.is_same else "below 0"
+        asked = "near 0" if claim.is_same else "below 0"
         for ranks in (2, 4):
             cells = []
             for by_kind in found.values():
                 runs = by_kind.get(f"ranks-{ranks}", {})
                 pair = difference(runs.get(claim.recipe, {}), runs.get(claim.other, {}))
-                cells.append(f"{text_of(pair)} | {verdict_of(claim, pair)}")
+                cells.append(text_of(pair))
             lines.append(f"| {claim.text} ({asked}) | {ranks} | " + " | ".join(cells) + " |")
     return lines

@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/machine.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/progress_line.h"
@@ -45,9 +46,11 @@ class TimeLimit {
   explicit TimeLimit(const std::string& hours)
       : seconds_(hours.empty() ? std::numeric_limits<double>::infinity()
                                : 3600 * std::stod(hours)) {}
-  [[nodiscard]] double seconds_left() const {
-    return seconds_ - std::chrono::duration<double>(Clock::now() - begin_).count();
+  [[nodiscard]] double seconds() const { return seconds_; }
+  [[nodiscard]] double seconds_gone() const {
+    return std::chrono::duration<double>(Clock::now() - begin_).count();
   }
+  [[nodiscard]] double seconds_left() const { return seconds_ - seconds_gone(); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -137,6 +140,11 @@ class Comparison {
     const auto steps = static_cast<double>(runs_[run].config.train.steps);
     return (same > 0 ? same : most) * std::max(0.0, 1 - done / steps);
   }
+  /// seconds_of() what would begin next, of which there is one.
+  [[nodiscard]] double seconds_of_next() const {
+    const std::vector<size_t> in_turn = order();
+    return seconds_of(*std::ranges::find_if(in_turn, [&](size_t run) { return !has(run); }));
+  }
   [[nodiscard]] size_t missing() const {
     return static_cast<size_t>(
         std::ranges::count_if(finished_, [](const auto& run) { return !run.has_value(); }));
@@ -179,8 +187,8 @@ std::optional<CompareResult> trained(const CompareRun& run, const std::atomic<bo
   return train_to_compare(run, &stop, reporter, machine_text(threads_of(run.config.train.threads)));
 }
 
-/// How a call came to its end.
-enum class Ending : uint8_t { complete, stopped, out_of_time };
+/// How a call came to its end; of `too_short` a time the same call would get no further.
+enum class Ending : uint8_t { complete, stopped, out_of_time, too_short };
 
 Ending run_all(Comparison& comparison, const TimeLimit& limit, CompareScreen& screen) {
   const std::vector<CompareRun>& runs = comparison.runs();
@@ -188,7 +196,9 @@ Ending run_all(Comparison& comparison, const TimeLimit& limit, CompareScreen& sc
   size_t number = 0;
   for (const size_t i : comparison.order()) {
     const bool is_finished = comparison.has(i);
-    if (!is_finished && comparison.seconds_of(i) > limit.seconds_left()) return Ending::out_of_time;
+    const double needed = is_finished ? 0 : comparison.seconds_of(i);
+    if (!is_finished && needed > limit.seconds_left())
+      return needed == 0 || needed > limit.seconds() ? Ending::too_short : Ending::out_of_time;
     screen.put(fmt::format("{} of {}: {}", ++number, runs.size(), on_one_line(runs[i].folder)));
     if (is_finished) {
       screen.put("  is already finished");
@@ -257,6 +267,21 @@ std::string missing_text(const Comparison& comparison, const CompareArgs& args) 
                      command_of(args));
 }
 
+/// Of a call in which nothing could begin: what goes on is one with more hours.
+std::string too_short_text(const Comparison& comparison, const TimeLimit& limit,
+                           const CompareArgs& args) {
+  const double needed = comparison.seconds_of_next();
+  // With some more, for runs do not take the same time twice; where nothing is known, so that the
+  // first is a minute at work.
+  const double asked = needed > 0 ? 1.25 * needed : 60 + 2 * limit.seconds_gone();
+  CompareArgs longer = args;
+  longer.hours = fmt::format("{:.2g}", asked / 3600);
+  return fmt::format("no run {} within --hours {}{}: {}", needed > 0 ? "ends" : "begins",
+                     args.hours,
+                     needed > 0 ? ", the next takes about " + duration_text(needed) : "",
+                     missing_text(comparison, longer));
+}
+
 int compare(const CompareArgs& args) {
   const TimeLimit limit(args.hours);
   const std::string out =
@@ -284,8 +309,9 @@ int compare(const CompareArgs& args) {
   else if (!finished.finished.empty())
     print("\n{}\n{}", text_of(finished), files_text(out));
   if (ending == Ending::complete) return 0;
-  note(fmt::format("no other run ends within --hours {}: {}", args.hours,
-                   missing_text(comparison, args)));
+  note(ending == Ending::too_short ? too_short_text(comparison, limit, args)
+                                   : fmt::format("no other run ends within --hours {}: {}",
+                                                 args.hours, missing_text(comparison, args)));
   return kOutOfTime;
 }
 

@@ -72,7 +72,7 @@ void TrainScreen::begin(Session& session, const std::string& out) {
   put(fmt::format("parameters  {}\n", count_text(session.model().parameter_count())));
   const DataOrigin& origin = session.data().origin();
   put(fmt::format("text        {}\n", report::data_text(session.data())));
-  if (origin.train.by_pattern) put(fmt::format("files       {}\n", text_of(origin.train)));
+  if (!origin.train.read.empty()) put(fmt::format("files       {}\n", text_of(origin.train)));
   const std::string recipe = report::recipe_text(session);
   const std::string matches = report::matches_text(session);
   const std::string few = first_lines(matches, kMatchLines);

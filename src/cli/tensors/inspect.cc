@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/output_file.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "cli/command.h"
 #include "cli/models/open_model.h"
 #include "cli/progress_line.h"
@@ -82,19 +83,25 @@ std::vector<std::string> without_repeats(const std::vector<std::string>& words) 
   return once;
 }
 
-uint64_t wanted_bytes(const InspectArgs& args, const std::vector<std::string>& paths) {
+/// Of the tensors that are inspected.
+struct Wanted {
+  int64_t tensors = 0, values = 0;
   uint64_t bytes = 0;
-  size_t tensors = 0;
+};
+
+Wanted wanted_of(const InspectArgs& args, const std::vector<std::string>& paths) {
+  Wanted wanted;
   for (const std::string& path : paths) {
     const io::TensorFile file(path);
     for (const io::SafetensorsEntry& entry : file.entries()) {
       if (!io::is_wanted(entry, args.tensors)) continue;
       (void)io::FloatReader(entry);  // refuses a dtype at once
-      bytes += entry.bytes;
-      ++tensors;
+      ++wanted.tensors;
+      wanted.values += entry.elements();
+      wanted.bytes += entry.bytes;
     }
   }
-  if (tensors > 0) return bytes;
+  if (wanted.tensors > 0) return wanted;
   io::refuse_without_floats(io::TensorFile(paths.front()), args.tensors);
 }
 
@@ -182,25 +189,36 @@ std::string line_text(std::string_view name, std::string_view value) {
   return fmt::format("{:<11} {}\n", name, value);
 }
 
-std::string summary_text(const report::ModelSummary& summary) {
+std::string summary_text(const report::Inspection& page) {
   std::string text;
-  for (const auto& [name, value] : lines_of(summary)) text += line_text(name, value);
+  for (const auto& [name, value] : lines_of(page.summary)) text += line_text(name, value);
+  if (!page.chosen.empty()) text += line_text("inspected", page.chosen);
   return text;
+}
+
+/// "3 of 20 tensors, 24,576 values: those that match mlp*"; empty: all are.
+std::string chosen_text(const InspectArgs& args, const Wanted& wanted, int64_t tensors) {
+  if (args.tensors == InspectArgs().tensors) return "";
+  return fmt::format("{} of {}, {} values: those that match {}", count_text(wanted.tensors),
+                     counted(tensors, "tensor"), count_text(wanted.values),
+                     on_one_line(args.tensors));
 }
 
 void inspect(const InspectArgs& args) {
   Inspector inspector(args);
   const std::vector<std::string> paths = io::tensor_files(args.files);
   require_page(args, paths);
-  Progress progress(wanted_bytes(args, paths), inspector.passes());
+  const Wanted wanted = wanted_of(args, paths);
+  Progress progress(wanted.bytes, inspector.passes());
   report::Inspection page{.name = on_one_line(args.files.front()),
                           .summary = report::summary_of(paths),
                           .recipe = inspector.recipe_text(),
                           .tensors = {}};
+  page.chosen = chosen_text(args, wanted, page.summary.tensors);
   const bool prints = !args.json && args.out.empty();
   const bool has_summary = !args.out.empty() || !page.summary.architecture.empty();
   if (!args.json && (has_summary || !page.recipe.empty()))
-    print("{}{}\n", has_summary ? summary_text(page.summary) : "",
+    print("{}{}\n", has_summary ? summary_text(page) : "",
           page.recipe.empty() ? "" : line_text("recipe", page.recipe));
   Json files = Json::array();
   for (const std::string& path : paths) {
