@@ -231,8 +231,7 @@ void add_rounding(Rows& rows) {
   rows.beside(kInMxfp4);
   rows.equation(
       "x = (n + f) · ulp; nearest: n + 1 where f > 1/2; stochastic: with probability f; eden: "
-      "scale "
-      "= SR(scale · Σ y² / Σ y · ŷ) over a group y of the transform");
+      "scale = SR(scale · Σ y² / Σ y · ŷ) over a group y of the transform");
   rows.keys.back().example = "\"stochastic\"";
   rows.keys.back().values = {"nearest", "stochastic"};  // of casts; eden has GEMMs' transforms
   rows.own({.path = "sr_bits",
@@ -250,6 +249,10 @@ void add_rounding(Rows& rows) {
             .flag = {7, "random bits per value", true},
             .need = {"rounding = \"stochastic\" or \"eden\"",
                      [](const Operand& o) { return o.rounding != Rounding::nearest; }}});
+}
+
+/// What becomes of values that an element cannot hold, and how they are kept from that.
+void add_range(Rows& rows) {
   rows.choice<Overflow>(
       "overflow", &Operand::overflow,
       {{{"saturate", Overflow::saturate}, {"special", Overflow::special}}},
@@ -334,6 +337,7 @@ const std::vector<OperandKey>& operand_keys() {
     add_scale_of(rows);
     add_fits(rows);
     add_rounding(rows);
+    add_range(rows);
     add_from(rows);
     return rows.keys;
   }();

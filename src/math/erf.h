@@ -15,10 +15,9 @@ constexpr float kDensity0 = 0x1.988454p-2f;  ///< 1/sqrt(2π)
 /// Φ(-a) · e^(a²/2) · (1 + a) as a polynomial in t = (a - 4)/(a + 4), 0 <= a <= 15: minimax,
 /// relative error < 2^-29.
 NG_HD constexpr std::array<float, 11> polynomial() {
-  return {0x1.e361eap-2f,   -0x1.8c18f0p-4f,  0x1.cabd28p-7f,
-                                 0x1.d494f6p-6f,   -0x1.07c2bcp-5f,  0x1.25eec4p-6f,
-                                 -0x1.47f04ep-8f,  -0x1.3e2e2cp-12f, 0x1.6aeb92p-11f,
-                                 -0x1.0220fcp-14f, -0x1.2dea7cp-14f};
+  return {0x1.e361eap-2f,  -0x1.8c18f0p-4f,  0x1.cabd28p-7f,  0x1.d494f6p-6f,
+          -0x1.07c2bcp-5f, 0x1.25eec4p-6f,   -0x1.47f04ep-8f, -0x1.3e2e2cp-12f,
+          0x1.6aeb92p-11f, -0x1.0220fcp-14f, -0x1.2dea7cp-14f};
 }
 }  // namespace cdf32
 
