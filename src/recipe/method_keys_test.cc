@@ -2,22 +2,13 @@
 // read, printed, refused and warned of; what they make is in tests/golden/linear.
 #include <gtest/gtest.h>
 
-#include "base/error.h"
 #include "recipe/cast_words.h"
 #include "recipe/operand_keys.h"
 #include "recipe/recipe.h"
+#include "support/scratch_folder.h"
 
 namespace ng {
 namespace {
-
-std::string method_error(std::string_view toml) {
-  try {
-    (void)Recipe::parse(toml, "a.toml");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 struct BadMethod {
   std::string_view toml, message;
@@ -43,8 +34,10 @@ constexpr BadMethod kBadMethods[] = {
 };
 
 TEST(MethodKeys, AreRefusedWhereTheyDoNotGo) {
-  for (const BadMethod& each : kBadMethods)
-    EXPECT_EQ(method_error(each.toml).substr(0, each.message.size()), each.message) << each.toml;
+  for (const BadMethod& each : kBadMethods) {
+    const std::string said = ng::error_of([&] { (void)Recipe::parse(each.toml, "a.toml"); });
+    EXPECT_EQ(said.substr(0, each.message.size()), each.message) << each.toml;
+  }
 }
 
 TEST(MethodKeys, AreReadAndPrinted) {
