@@ -79,6 +79,7 @@ bool draws_rounding(const Recipe& recipe) {
   return std::ranges::any_of(recipe.values(), [](const auto& value) {
     const auto& [key, text] = value;
     return text.find("stochastic") != std::string::npos ||
+           text.find("\"eden\"") != std::string::npos ||
            (key.ends_with("weight_noise.kind") && text != "\"none\"");
   });
 }

@@ -110,6 +110,14 @@ TEST_F(Compare, PlansATwinOfTheFirstRecipeThatDraws) {
   EXPECT_EQ(twins({"bf16", "gaussws-all"}).front().of.label, "gaussws-all");
 }
 
+TEST(DrawsRounding, WhereAScaleIsDrawnToo) {
+  const std::string eden =
+      "linear.dgrad = {grad = {format = 'nvfp4', rounding = 'eden'}, weight = 'nvfp4', "
+      "hadamard = 16}";
+  EXPECT_TRUE(draws_rounding(Recipe::parse(eden, "a.toml")));
+  EXPECT_FALSE(draws_rounding(Recipe::load("bf16")));
+}
+
 TEST_F(Compare, ATwinIsOfTheRecipeWithItsKeys) {
   const auto twin_of = [&](const std::string& recipe, const std::string& rounding) {
     const RunConfig with =

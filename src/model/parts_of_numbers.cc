@@ -145,8 +145,9 @@ class Check {
   void operand(const std::string& what, const GemmRecipe& gemm, const Operand& cast,
                const ParameterSpec& part, bool along) const {
     const int64_t size = size_of(part);
-    if (cast.rounding == Rounding::stochastic && (part.cut.bands > 1 || size % 8 != 0))
-      refuse(fmt::format("{} is stochastic, but {}", what,
+    if (cast.rounding != Rounding::nearest && (part.cut.bands > 1 || size % 8 != 0))
+      refuse(fmt::format("{} is {}, but {}", what,
+                         cast.rounding == Rounding::eden ? "eden" : "stochastic",
                          part.cut.bands > 1
                              ? std::string("q, k and v are one layer, of whose draws a rank has "
                                            "three parts")
@@ -156,6 +157,8 @@ class Check {
       refuse(fmt::format("{}: {} values on each, transforms of {}", what, size, gemm.hadamard),
              "whole transforms");
     if (cast.is_unscaled()) return;
+    if (cast.scale_of != ScaleOf::amax && cast.block.kind == Block::Kind::tensor)
+      refuse(what + " has the mean of the whole matrix for its scale", "blocks");
     if (along && cast.block.kind == Block::Kind::row)
       refuse(what + " has a scale for each row, of which ranks have parts", "blocks");
     const int64_t block = along ? cast.block.cols : cast.block.rows;

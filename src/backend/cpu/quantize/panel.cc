@@ -126,8 +126,8 @@ void PanelEncoder::correct_scales(const Piece& piece) {
       double squares = 0, products = 0;
       for (int64_t c = first; c < first + group; ++c) {
         const float y = values_.values(r, c);
-        const float q =
-            exact_element(job_, codec, exact_scaled(job_, y, multiplier[c / block]), row, c);
+        const float q = exact_element(job_, codec, exact_scaled(job_, y, multiplier[c / block]),
+                                      row, piece.k + c);
         squares += double{y} * double{y};
         products += double{y} * double{q * decode[c / block] * tensor};
       }
