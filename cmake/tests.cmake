@@ -1,5 +1,6 @@
 # A test program per room, one benchmark per x_bench.cc, one fuzz target per x_fuzz.cc.
-# Labels: the folder (format, backend, e2e, ...); "fast" on those that also run under sanitizers.
+# Labels: the folder (format, backend, e2e, ...); "fast" on those that also run under sanitizers;
+# "once" on those of them that a whole ./test builds and runs there alone.
 enable_testing()
 find_package(GTest QUIET)
 if(NOT GTest_FOUND)
@@ -10,6 +11,9 @@ endif()
 # They would more than double the time of the sanitizer run, and run little that others do not.
 set(NG_NOT_FAST "^study_|^train_(curve|memory|session_faults)_|^e2e_(bits|crash|resume)_")
 string(APPEND NG_NOT_FAST "|^(browser|tensorboard)_|^mpi_")
+# Of rooms that read and write text and files: no instruction set, optimisation or number of threads
+# makes them answer otherwise. fast_tests builds them.
+set(NG_ONCE "^(base|tokenizer|recipe|data|io|hf|report)_test$")
 set(NG_TEST_SECONDS 600 CACHE STRING "time limit of one test program")
 # They take longest, and start first: no core waits for the other's last test.
 set(NG_LONG "^(study|conformance|backend_cpu_quantize)_test$|^train_(session_faults|memory)_test$")
@@ -24,6 +28,10 @@ function(ng_add_test name folder)
     list(APPEND labels fast)
     string(REGEX REPLACE "_part[0-9]$" "" program ${name})
     add_dependencies(fast_tests ${program})
+    if(program MATCHES "${NG_ONCE}")
+      list(APPEND labels once)
+      set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL ON)
+    endif()
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${NG_TEST_SECONDS})
   if(name MATCHES "${NG_LONG}")
