@@ -1,6 +1,7 @@
 // What commands say fits a screen, what they advise works, and a run's folder is its model.
 #include <algorithm>
 
+#include "base/files.h"
 #include "base/json.h"
 #include "io/safetensors.h"
 #include "program.h"
@@ -80,6 +81,16 @@ TEST_F(Screen, RecipesAdviseACommandThatWorks) {
     EXPECT_NE(of_phases.find(phase), std::string::npos) << of_phases;
   (void)run_well({"bench", "step", "--model", "char-gpt", "--recipe", "my idea.toml", "--batch",
                   "1", "--seq", "16", "--steps", "1", "--threads", "1"});
+}
+
+TEST_F(Screen, RecipesAreListedAsThePageHasThem) {
+  const std::string page = read_file(NG_SOURCE_DIR "/docs/recipes.md", 1 << 20);
+  EXPECT_NE(page.find(run_well({"recipes", "--markdown"})), std::string::npos)
+      << "./narrowgauge recipes --markdown, in docs/recipes.md";
+  const std::string text = run_well({"recipes", "tetrajet"});
+  for (const char* words : {"# Source: TetraJet, ", "# Claim: ", "# Deviates: without Q-EMA"})
+    EXPECT_NE(text.find(words), std::string::npos) << text;
+  EXPECT_NE(Json::parse(run_well({"recipes", "tetrajet", "--json"}))["claim"], "");
 }
 
 TEST_F(Screen, ARunStandsForItsModel) {

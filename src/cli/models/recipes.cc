@@ -10,6 +10,7 @@
 #include "model/weights.h"
 #include "recipe/explained.h"
 #include "recipe/layer_names.h"
+#include "recipe/notes.h"
 #include "recipe/recipe.h"
 #include "report/recipe_text.h"
 
@@ -21,24 +22,13 @@ struct RecipesArgs {
   StepFlags step;
   MachineFlags machine;
   bool explain = false;
+  bool markdown = false;
   bool json = false;
 };
 
-/// The first sentence of the comment that a recipe's file begins with.
-std::string summary_of(const Recipe& recipe) {
-  if (!is_file(recipe.place())) return "";
-  const std::string text = read_file(recipe.place(), kMaxTomlBytes);
-  std::string comment;
-  for (size_t at = 0; at < text.size() && text[at] == '#';) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const size_t begin = text.find_first_not_of("# ", at);
-    if (begin < end) comment += (comment.empty() ? "" : " ") + text.substr(begin, end - begin);
-    at = end + 1;
-  }
-  const size_t stop = std::min(comment.find(". "), comment.find(" Source:"));
-  std::string sentence = comment.substr(0, stop);
-  if (sentence.ends_with('.')) sentence.pop_back();
-  return sentence;
+RecipeNotes notes_of(const Recipe& recipe) {
+  if (!is_file(recipe.place())) return {};
+  return notes_in(read_file(recipe.place(), kMaxTomlBytes));
 }
 
 double bytes_of(WeightStorage::Master master) {
@@ -90,8 +80,12 @@ std::vector<report::LayerGroup> groups_of(const Recipe& recipe, int phase) {
 
 Json recipe_json(const Recipe& recipe) {
   const LinearRecipe& linear = recipe.settings(0).linear;
+  const RecipeNotes notes = notes_of(recipe);
   return {{"name", recipe.name()},
-          {"summary", summary_of(recipe)},
+          {"summary", notes.summary},
+          {"source", notes.source},
+          {"claim", notes.claim},
+          {"deviates", notes.deviates},
           {"hash", recipe.hash()},
           {"place", recipe.place()},
           {"bytes_per_parameter", bytes_per_parameter(recipe.settings(0))},
@@ -105,10 +99,13 @@ Json recipe_json(const Recipe& recipe) {
 
 // A recipe file: the facts are comments.
 std::string text_of(const Recipe& recipe, bool explain) {
-  const std::string summary = summary_of(recipe);
-  std::string text = fmt::format("# {}\n# from {}, hash {}\n",
-                                 summary.empty() ? on_one_line(recipe.name()) : summary,
-                                 on_one_line(recipe.place()), recipe.hash());
+  const RecipeNotes notes = notes_of(recipe);
+  std::string text =
+      fmt::format("# {}\n", notes.summary.empty() ? on_one_line(recipe.name()) : notes.summary);
+  for (const auto& [label, note] :
+       {std::pair("Source", notes.source), {"Claim", notes.claim}, {"Deviates", notes.deviates}})
+    if (!note.empty()) text += fmt::format("# {}: {}\n", label, note);
+  text += fmt::format("# from {}, hash {}\n", on_one_line(recipe.place()), recipe.hash());
   text += "# bytes per parameter of a block's matrix:";
   const Json parts = bytes_per_parameter(recipe.settings(0));
   for (const auto& [what, count] : parts.items())
@@ -135,6 +132,19 @@ std::vector<Recipe> all_recipes() {
   return recipes;
 }
 
+// The table of docs/recipes.md.
+std::string markdown_of(const std::vector<Recipe>& recipes) {
+  Table table({"recipe", "bytes", "what it is", "claimed", "published"});
+  for (const Recipe& recipe : recipes) {
+    const RecipeNotes notes = notes_of(recipe);
+    double bytes = 0;
+    for (const Json& part : bytes_per_parameter(recipe.settings(0))) bytes += part.get<double>();
+    table.row(
+        {recipe.name(), fmt::format("{:.4g}", bytes), notes.summary, notes.claim, notes.source});
+  }
+  return table.markdown();
+}
+
 void list(bool json) {
   constexpr Column kColumns[] = {{"recipe", "name"}, {"hash", "hash"}, {"what it is", "summary"}};
   Json all = Json::array();
@@ -148,6 +158,7 @@ void recipes(const RecipesArgs& args) {
                  .key = "--model",
                  .problem = "of which recipe?",
                  .remedy = "narrowgauge recipes NAME --model " + args.step.model});
+  if (args.markdown) return print("{}", markdown_of(all_recipes()));
   if (args.name.empty()) return list(args.json);
   if (!args.step.model.empty())
     return print_recipe_on_model(args.name, args.phase, args.step, args.machine, args.json);
@@ -167,8 +178,12 @@ void declare_recipes(Flags flags, RecipesArgs& args) {
   add_phase(flags, args.phase);
   args.machine.declare(flags);
   flags.flag("--explain", args.explain, "behind each line of NAME what its key means");
-  flags.flag("--json", args.json, "print JSON");
+  const Flag markdown =
+      flags.flag("--markdown", args.markdown, "the list as docs/recipes.md has it");
+  flags.flag("--json", args.json, "print JSON").excludes(markdown);
   flags.check([&args] {
+    if (args.markdown && !args.name.empty())
+      throw WrongFlags("--markdown prints the list: without NAME");
     if (args.explain && (args.json || args.name.empty() || !args.step.model.empty()))
       throw WrongFlags("--explain goes with NAME, without --model or --json");
     if (args.step.model.empty() && !args.step.base.empty())
