@@ -147,6 +147,20 @@ struct BlockTrial {
 /// Of every block, in FP64 by ascending lines; of `max` NaN is left out. For is_tried() grids.
 void block_errors(const ElementGrid& grid, const BlockTrial& trial, double* errors);
 
+/// The next values of sixteen groups, nearest under one scale each.
+struct GroupValues {
+  const float* values = nullptr;  ///< [count][16]: lanes are groups
+  int64_t count = 0;
+  float prescale = 1.0f;
+  const float* multipliers = nullptr;  ///< [16]: y = x · prescale · multiplier
+  const float* scales = nullptr;  ///< [16]: decoded is fl(fl(element · scale) · tensor_scale)
+  float tensor_scale = 1;
+};
+/// squares[16] += Σ x² and products[16] += Σ x · decoded, in FP64 by ascending lines. For
+/// is_tried() grids.
+void add_projections(const ElementGrid& grid, const GroupValues& group, double* squares,
+                     double* products);
+
 /// Sixteen source columns side by side, a row of values for each k.
 struct ColumnTile {
   TileValues values;

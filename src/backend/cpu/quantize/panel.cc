@@ -1,10 +1,10 @@
 #include "backend/cpu/quantize/panel.h"
 
+#include "backend/cpu/quantize/eden.h"
 #include "backend/cpu/quantize/exact.h"
 #include "backend/cpu/quantize/statistics.h"
 #include "backend/cpu/quantize/subnormals.h"
 #include "backend/cpu/quantize/trials.h"
-#include "format/codec.h"
 
 namespace ng::cpu {
 
@@ -110,34 +110,17 @@ void PanelEncoder::replace_zero_scales(int64_t count) const {
   }
 }
 
-// Whole groups of the transform, of which the elements are known by their scales.
 void PanelEncoder::correct_scales(const Piece& piece) {
   if (!chunk_is_one_piece()) values_ = job_.source.load(piece, scratch_.values);
-  const OperandSpec& spec = job_.spec;
-  const ElementCodec codec(*spec.cast.element, spec.cast.subnormals);
-  const int64_t group = spec.hadamard.size, block = job_.plan.block_cols;
-  NG_CHECK(group > 0 && group % block == 0 && piece.cols % group == 0, group, block, piece.cols);
-  const float tensor = job_.request.two_level.tensor;
-  for (int64_t r = 0; r < piece.rows; ++r) {
-    const int64_t row = piece.row + r;
-    float* const decode = scratch_.decode + first_block(piece) + r * blocks_;
-    const float* const multiplier = scratch_.multiplier + first_block(piece) + r * blocks_;
-    for (int64_t first = 0; first < piece.cols; first += group) {
-      double squares = 0, products = 0;
-      for (int64_t c = first; c < first + group; ++c) {
-        const float y = values_.values(r, c);
-        const float q = exact_element(job_, codec, exact_scaled(job_, y, multiplier[c / block]),
-                                      row, piece.k + c);
-        squares += double{y} * double{y};
-        products += double{y} * double{q * decode[c / block] * tensor};
-      }
-      const float correction = eden_correction(squares, products);
-      for (int64_t c = first; c < first + group; c += block)
-        decode[c / block] =
-            eden_scale(decode[c / block], correction, spec.cast.sr_bits,
-                       job_.source.random_bits(row, piece.k + c, spec.cast.sr_bits));
-    }
-  }
+  const bool by_definition = job_.exact || nonfinite_ || !is_tried(job_.grid) ||
+                             job_.spec.cast.subnormals == Subnormals::flush;
+  cpu::correct_scales(job_,
+                      {.at = piece,
+                       .values = values_.values,
+                       .decode = scratch_.decode + first_block(piece),
+                       .multiplier = scratch_.multiplier + first_block(piece),
+                       .stride = blocks_},
+                      by_definition, scratch_.draws);
 }
 
 void PanelEncoder::choose_by_statistic() {

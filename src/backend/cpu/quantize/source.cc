@@ -1,6 +1,7 @@
 #include "backend/cpu/quantize/source.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "backend/backend.h"
 #include "format/hadamard.h"
@@ -111,6 +112,32 @@ PieceDraws OperandSource::draw_turned(const Piece& piece, uint16_t* draws, uint3
     split_halves(turned, kStrip / 2, piece.cols, stride, draws + (col - first) * stride);
   }
   return {draws + (piece.row - first) * stride, stride};
+}
+
+BlockDraws OperandSource::draw_blocks(const Piece& piece, int64_t block, uint16_t* draws) const {
+  const int64_t blocks = piece.cols / block;
+  if (spec_.contract == Contract::cols) {
+    for (int64_t r = 0; r < piece.rows; ++r) {
+      const int64_t group = groups_.first + (piece.row + r) * groups_.per_row + piece.k / 8;
+      draw_strip(key_,
+                 {.group = static_cast<uint64_t>(group),
+                  .group_stride = static_cast<uint64_t>(block / 8),
+                  .rows = blocks,
+                  .groups = 1},
+                 draws + r * blocks * 8);
+    }
+    return {draws, blocks * 8, 8};
+  }
+  const int64_t first = floor_to(piece.row, 8);  // eight rows of one k are of one group
+  const auto used = static_cast<uint64_t>(ceil_to(piece.row + piece.rows, 8) - first) / 8;
+  const auto groups = static_cast<int64_t>(std::bit_ceil(used));
+  draw_strip(key_,
+             {.group = static_cast<uint64_t>(groups_.first + piece.k * groups_.per_row + first / 8),
+              .group_stride = static_cast<uint64_t>(block * groups_.per_row),
+              .rows = blocks,
+              .groups = groups},
+             draws);
+  return {draws + (piece.row - first), 1, 8 * groups};
 }
 
 uint32_t OperandSource::random_bits(int64_t row, int64_t k, int bits) const {

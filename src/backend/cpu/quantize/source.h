@@ -41,6 +41,17 @@ struct PieceDraws {
   int64_t stride = 0;
 };
 
+/// Of every row and block of a piece the 16 bits drawn for its first element.
+struct BlockDraws {
+  const uint16_t* data = nullptr;
+  int64_t row_stride = 0;
+  int64_t block_stride = 0;
+
+  [[nodiscard]] uint16_t operator()(int64_t row, int64_t block) const {
+    return data[row * row_stride + block * block_stride];
+  }
+};
+
 /// Draws of 8 bits: the upper halves of those of 16, above eight zeros.
 void keep_high_bytes(uint16_t* draws, int64_t count);
 
@@ -72,6 +83,9 @@ class OperandSource {
   /// A draw for every element of the piece, of 16 bits or, by the cast, 8 at their top.
   /// [recipes.md §0]
   [[nodiscard]] PieceDraws draw(const Piece& piece, uint16_t* draws, uint32_t* words) const;
+
+  /// Of a piece of whole blocks, a multiple of 8 values each; writes as much as `draw`.
+  [[nodiscard]] BlockDraws draw_blocks(const Piece& piece, int64_t block, uint16_t* draws) const;
 
   /// The draw of one element of the operand, `bits` wide: 8, 16 or 32.
   [[nodiscard]] uint32_t random_bits(int64_t row, int64_t k, int bits) const;

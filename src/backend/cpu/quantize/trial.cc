@@ -1,5 +1,5 @@
-// The kernel of trials.h: errors of sixteen blocks at a scale that is tried. [formats.md §3.2,
-// §4.1]
+// Kernels over sixteen blocks or groups of blocks as lanes: errors at a scale that is tried
+// [formats.md §3.2, §4.1], sums of which rounding eden corrects scales [linear.md 5].
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/quantize/trial.cc"
 #include <hwy/foreach_target.h>  // once per instruction set
@@ -60,16 +60,43 @@ void BlockErrors(const ElementGrid& grid, const BlockTrial& trial, double* error
     BlockErrorsOf<Variant{Kind::small, true, false}>(grid, trial, errors);
 }
 
+void AddProjections(const ElementGrid& grid, const GroupValues& group, double* squares,
+                    double* products) {
+  constexpr Variant kNearest{Kind::small, false, false};  // a zero's sign changes no sum
+  const Rules k = RulesOf(grid, {.values = {}, .prescale = group.prescale});
+  const F16 multiplier = Load16(group.multipliers), scale = Load16(group.scales);
+  const F16 tensor_scale = Set16(group.tensor_scale);
+  D16 square = Load16(squares), product = Load16(products);
+  for (int64_t i = 0; i < group.count; ++i) {
+    const float* line = group.values + i * kLanes;
+    const D16 x = LoadAsDouble16(line);
+    const F16 element = RoundElement<kNearest>(k, Scaled<kNearest>(k, Load16(line), multiplier),
+                                               Zero16<uint32_t>());
+    const D16 decoded = ToDouble(Mul(Mul(element, scale), tensor_scale));
+    square = Add(square, Mul(x, x));
+    product = Add(product, Mul(x, decoded));
+  }
+  Store16(square, squares);
+  Store16(product, products);
+}
+
 }  // namespace ng::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace ng::cpu {
 HWY_EXPORT(BlockErrors);
+HWY_EXPORT(AddProjections);
 
 void block_errors(const ElementGrid& grid, const BlockTrial& trial, double* errors) {
   NG_CHECK(is_tried(grid), trial.count);
   HWY_DYNAMIC_DISPATCH(BlockErrors)(grid, trial, errors);
+}
+
+void add_projections(const ElementGrid& grid, const GroupValues& group, double* squares,
+                     double* products) {
+  NG_CHECK(is_tried(grid), group.count);
+  HWY_DYNAMIC_DISPATCH(AddProjections)(grid, group, squares, products);
 }
 
 }  // namespace ng::cpu
