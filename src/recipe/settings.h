@@ -63,6 +63,7 @@ struct WeightStorage {
 struct LayerRecipe {
   LinearRecipe linear;
   WeightStorage weights;
+  StepSearch search = StepSearch::norms;
   WeightNoise weight_noise;
   friend bool operator==(const LayerRecipe&, const LayerRecipe&) = default;
 

@@ -224,6 +224,13 @@ void add_weights(Rows& keys) {
 
 void add_optimizer(Rows& keys) {
   keys.push_back(settings_choice(
+      "weights.search", [](auto& s) -> auto& { return s.weights.search; },
+      Choices<StepSearch>{{{"norms", StepSearch::norms}, {"printed", StepSearch::printed}}},
+      "precision_aware: how α is found; printed: as source 000 prints it"));
+  keys.back().equation =
+      "norms: double α from lr on, then bisect, until |w' - w| = lr · |u|; printed: bisect [0, 1] "
+      "until |w' - w|² = lr · |u|², the last try counts";
+  keys.push_back(settings_choice(
       "optimizer.kind", [](auto& s) -> auto& { return s.optimizer.kind; }, kOptimizerKinds,
       "the update rule; muon: of the blocks' matrices, adamw of the rest"));
   keys.back().equation =

@@ -75,6 +75,8 @@ void warn_of_update(const RecipeSettings& settings, Sentences& warnings) {
   warn_of_idle("rtol", w.rtol == defaults.rtol, UpdateRule::precision_aware, "precision_aware");
   warn_of_idle("max_iters", w.max_iters == defaults.max_iters, UpdateRule::precision_aware,
                "precision_aware");
+  warn_of_idle("search", w.search == defaults.search, UpdateRule::precision_aware,
+               "precision_aware");
   const bool saturates = w.storage.scale == ScaleKind::e8m0 &&
                          w.storage.scale_rule == ScaleRule::floor &&
                          w.storage.element->kind == ElementKind::floating;
