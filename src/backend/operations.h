@@ -31,8 +31,8 @@ using Operation =
                  PreferenceLoss, Fill, Clear, Copy, Add, Combine, Normalize, AddColumnSums, AddSum,
                  AddSumOfSquares, AddNonfinite, FillNormal, DecideStep, Store, FindAmax,
                  StoreGradient, MoveAutoScale, SumOfRanks, CountLargest, Update, FindUpdateMaxima,
-                 MoveBlockMoment, MoveMomentum, CheckUpdate, AddNoise, QuantizeByProxy,
-                 AddNoiseBackward, FinishNoiseGradient>;
+                 MoveBlockMoment, MoveMomentum, CheckUpdate, AddNoise, RoundByBits, CountCast,
+                 QuantizeByProxy, AddNoiseBackward, FinishNoiseGradient>;
 
 [[nodiscard]] std::string_view name_of(const Operation& operation);
 [[nodiscard]] TimeKind time_of(const Operation& operation);

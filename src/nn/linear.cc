@@ -178,9 +178,9 @@ PrepareContext Linear::context(OperandRole role, uint32_t tensor, const Run& run
   context.delayed = delayed(role);
   context.update_history = run.writes_statistics();
   const bool is_first = run.tensor_group().rank() == 0;
-  const bool counts = run.writes_statistics() && stats_ != nullptr && can_lose_values(cast(role)) &&
-                      (is_first || is_part(role));
-  context.stats = counts ? stats_ + static_cast<size_t>(role) : nullptr;
+  const bool is_counted = can_lose_values(cast(role)) && (is_first || is_part(role)) &&
+                          !(noise_ && role == OperandRole::fprop_weight);  // where that is cast
+  context.stats = is_counted ? stats_of(run, role) : nullptr;
   return context;
 }
 
@@ -226,12 +226,6 @@ const Prepared& Linear::activation(Run& run, OperandRole role, Source& source) {
   return made;
 }
 
-ReadableWeight Linear::read_weight(Run& run, bool as_stored) {
-  if (as_stored) return readable_elements(run, *weight_);
-  if (!noise_) return readable(run, *weight_);
-  return run.evaluating() ? noise_->quiet(run, *weight_) : noise_->noisy(run, *weight_);
-}
-
 Prepared Linear::weight_operand(Run& run, OperandRole role) {
   const Run::Place place = run.in(name_, name_of(role));
   const bool again_this_step = (run.moment().micros > 1 && !run.evaluating()) || keeps_weights_;
@@ -242,13 +236,14 @@ Prepared Linear::weight_operand(Run& run, OperandRole role) {
     NG_CHECK(kept.packed.spec == asked, name_, name_of(role));
     return kept;
   }
-  const bool is_stored = !noise_ && takes_stored(asked, weight_->weight.value.cast);
-  const ReadableWeight weight = read_weight(run, is_stored);
+  const Stored from = stored_weight(run);
+  const bool is_stored = takes_stored(asked, from.cast);
+  const ReadableWeight weight = read_weight(run, from, is_stored);
   OperandRequest by{asked, context(role, weight_->id, run)};
   place_in_whole(role, by.context);
   Tensor amax;
   if (is_stored)
-    by.context.stored = weight_->value();
+    by.context.stored = from.view;
   else
     share_amax(run, role, weight.view, by, amax);
   Prepared made = prepare_operand(run, weight.copy, weight.view, asked, by.context,
@@ -346,7 +341,9 @@ void Linear::backward(Run& run, const View& dx, Into into, Source& x, Source& dy
   }
   if (!divides_inputs()) add_bias_gradient(run, dy.values());
   dgrad(run, dx, into, dy);
-  if (is_whole) weight_->noisy = weight_->noise_scales = {};
+  if (!is_whole) return;
+  weight_->noisy = {};
+  weight_->noise_scales = {};
 }
 
 bool Linear::is_observed(const Run& run) const {
