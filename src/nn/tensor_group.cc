@@ -53,7 +53,7 @@ Source gathered_plainly(Run& run, const Source& mine, const Operand& cast,
   gather_rows(run, Traffic::activations, all);
   const View whole = all;
   if (whole.is(fp32_format()) || whole.is(bf16_format())) return {all, mine.tensor()};
-  Tensor wide = run.tensor(rows, x.cols, is_exact_in_bf16(cast) ? bf16_format() : fp32_format());
+  Tensor wide = run.tensor(rows, x.cols, cast.is_exact_in_bf16() ? bf16_format() : fp32_format());
   run.execute(Store{stored_plainly(wide), all, {}});
   return {wide, mine.tensor()};
 }

@@ -10,9 +10,9 @@
 namespace ng {
 namespace {
 
-constexpr std::string_view kStored[] = {"weights.storage", "dpo.reference_storage",
-                                        "optimizer.moment1", "optimizer.moment2",
-                                        "gradient.communicate"};
+constexpr std::string_view kStored[] = {"weights.storage",      "dpo.reference_storage",
+                                        "optimizer.moment1",    "optimizer.moment2",
+                                        "gradient.communicate", "weight_noise.cast"};
 /// What stored tensors have no choice of, by check_stored_cast(); weights.update says how weights
 /// are rounded.
 constexpr std::string_view kOfOperandsOnly[] = {

@@ -113,5 +113,28 @@ TEST(LayerRecipe, NipqLearnsTwoToFourteenBitsForATensor) {
     }
 }
 
+TEST(LayerRecipe, NoisyWeightsAreReadAsTheyAreCast) {
+  const std::string noise = "inherit = 'gaussws-all'\nweight_noise.cast = ";
+  const std::pair<std::string, const char*> kWrong[] = {
+      {"'fp8_e4m3'",
+       "weight_noise.cast: fp8_e4m3 of blocks.0.attn.qkv, which linear.fprop.weight, bf16, would "
+       "round once more: at most 8 bits with powers of two as scales, or linear.fprop.weight = "
+       "\"fp32\""},
+      {"'mxfp8_e4m3'\nlinear.fprop.weight = 'mxfp4'",
+       "weight_noise.kind: noise on blocks.0.attn.qkv, whose linear.fprop.weight is mxfp4: "
+       "linear.fprop.weight = \"bf16\", \"fp32\" or what weight_noise.cast says"},
+      {"{ format = 'mxfp8_e4m3', prescale = 0.5 }",
+       "weight_noise.cast.prescale: no GEMM undoes it for a stored tensor: 1.0"}};
+  for (const auto& [cast, problem] : kWrong) try {
+      (void)layer(Recipe::parse(noise + cast, "t.toml"), "blocks.0.attn.q", 0);
+      ADD_FAILURE() << cast;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(problem), std::string::npos) << error.what();
+    }
+  const Recipe table = Recipe::parse(noise + "'table'\nlinear.fprop.weight = 'fp32'", "t.toml");
+  EXPECT_TRUE(layer(table, "blocks.0.attn.q", 0).weight_noise.cast.is_fp32());
+  EXPECT_TRUE(Recipe::parse(table.resolved_toml(), "t.toml").hash() == table.hash());
+}
+
 }  // namespace
 }  // namespace ng

@@ -14,11 +14,15 @@ using Settings = RecipeSettings;
 using SettingsKey = Key<RecipeSettings>;
 using enum UpdateRule;
 
-/// A key, and where its operand lies if its value is one.
+/// A key, and where its operand lies if its value is one; null where it is another word.
 struct Row : SettingsKey {
   Row(SettingsKey key)  // NOLINT(google-explicit-constructor): every key is a row
       : SettingsKey(std::move(key)) {}
-  std::function<const Operand&(const Settings&)> operand;
+  std::function<const Operand*(const Settings&)> operand;
+
+  [[nodiscard]] const Operand* operand_in(const Settings& s) const {
+    return operand ? operand(s) : nullptr;
+  }
 };
 using Rows = std::vector<Row>;
 
@@ -30,7 +34,7 @@ SettingsKey settings_choice(std::string path, Get get, Choices<Enum> choices, st
 template <class Get>
 Row operand(std::string path, Get get, std::string doc) {
   Row row = operand_key<Settings>(std::move(path), get, std::move(doc));
-  row.operand = [=](const Settings& s) -> const Operand& { return get(s); };
+  row.operand = [=](const Settings& s) { return &get(s); };
   return row;
 }
 
@@ -221,6 +225,13 @@ void add_weights(Rows& keys) {
   keys.push_back(integer_key<Settings>(
       "weights.max_iters", [](auto& s) -> auto& { return s.weights.max_iters; }, {1, 1000},
       "precision_aware: most bisections"));
+  keys.push_back(settings_choice(
+      "weights.search", [](auto& s) -> auto& { return s.weights.search; },
+      Choices<StepSearch>{{{"norms", StepSearch::norms}, {"printed", StepSearch::printed}}},
+      "precision_aware: how α is found; printed: as source 000 prints it"));
+  keys.back().equation =
+      "norms: double α from lr on, then bisect, until |w' - w| = lr · |u|; printed: bisect [0, 1] "
+      "until |w' - w|² = lr · |u|², the last try counts";
   keys.push_back(residual_bits_key());
 }
 
@@ -298,7 +309,10 @@ const Rows& all_rows() {
   static const Rows rows = [] {
     Rows all;
     add_linear(all);
-    for (SettingsKey& key : weight_noise_keys()) all.push_back(std::move(key));
+    for (SettingsKey& key : weight_noise_keys()) {
+      all.push_back(std::move(key));
+      if (all.back().path == kNoiseCast) all.back().operand = narrow_noise_cast;
+    }
     add_weights(all);
     add_optimizer(all);
     add_gradient(all);
@@ -315,7 +329,8 @@ const Settings& default_settings() {
 
 bool is_default(const Row& row, const Settings& settings) {
   const Settings& defaults = default_settings();
-  if (row.operand && row.operand(settings) == row.operand(defaults)) return true;  // quicker
+  const Operand *here = row.operand_in(settings), *there = row.operand_in(defaults);
+  if (here != nullptr && there != nullptr && *here == *there) return true;  // quicker
   return row.print(settings) == row.print(defaults);
 }
 
@@ -328,8 +343,8 @@ template <class Use>
 void visit_operands(const Settings& settings, const toml::table& patch, const std::string& prefix,
                     const Use& use) {
   for (const Row& row : all_rows())
-    if (row.operand)
-      if (const auto item = find_item(patch, row.path, prefix)) use(row.operand(settings), *item);
+    if (const Operand* operand = row.operand_in(settings))
+      if (const auto item = find_item(patch, row.path, prefix)) use(*operand, *item);
 }
 
 }  // namespace
@@ -361,11 +376,13 @@ bool is_phase_key(std::string_view path) { return path == "compute" || is_linear
 
 std::string differing_keys(const RecipeSettings& settings) {
   std::vector<std::string> lines;
-  for (const Row& row : all_rows())
-    if (!is_default(row, settings))
-      lines.push_back(
-          row.first_path() + " = " +
-          (row.operand ? print_without_format(row.operand(settings)) : row.print(settings)) + "\n");
+  for (const Row& row : all_rows()) {
+    if (is_default(row, settings)) continue;
+    const Operand* operand = row.operand_in(settings);
+    lines.push_back(row.first_path() + " = " +
+                    (operand != nullptr ? print_without_format(*operand) : row.print(settings)) +
+                    "\n");
+  }
   std::sort(lines.begin(), lines.end());
   std::string text;
   for (const std::string& line : lines) text += line;

@@ -120,6 +120,7 @@ void check_stored(const RecipeSettings& settings, const std::string& place) {
   check_weights(settings, place);
   check_gradient(settings.gradient, place);
   check_stored_cast(settings.weights.storage, "weights.storage", place);
+  check_stored_cast(settings.weight_noise.cast, "weight_noise.cast", place);
   check_stored_cast(settings.optimizer.moment1, "optimizer.moment1", place);
   check_stored_cast(settings.optimizer.moment2, "optimizer.moment2", place);
   if (settings.optimizer.kind == OptimizerRecipe::Kind::sgd &&

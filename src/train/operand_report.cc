@@ -13,6 +13,7 @@ Json shares(const OperandStats& stats) {
     return static_cast<double>(count) / static_cast<double>(stats.values);
   };
   Json json = {{"saturated", share(stats.saturated)}, {"flushed", share(stats.flushed)}};
+  if (stats.narrowed > 0) json["narrowed"] = share(stats.narrowed);
   if (stats.nan + stats.inf > 0) json["nonfinite"] = stats.nan + stats.inf;
   return json;
 }
