@@ -90,6 +90,7 @@ class Linear {
   /// becomes the weight's, and the noise learns. backward() does it unless the moment says later.
   void finish_noise_backward(Run& run);
 
+  [[nodiscard]] bool has_noise() const { return noise_.has_value(); }
   // Of a weight with noise, else nothing: LayerNoise::start and finish.
   void start_noise(Run& run) const;
   void finish_noise(Run& run) const;

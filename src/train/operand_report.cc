@@ -45,4 +45,12 @@ Json operand_shares_by_layer(std::span<const OperandStats> counted, const Model&
   return json;
 }
 
+OperandStats lost_of_noisy_weights(std::span<const OperandStats> counted, const Model& model) {
+  constexpr auto kWeight = static_cast<size_t>(OperandRole::fprop_weight);
+  OperandStats sum;
+  for (size_t i = kWeight; i < counted.size(); i += kOperandRoles)
+    if (model.linears()[i / kOperandRoles]->has_noise()) sum += counted[i];
+  return sum;
+}
+
 }  // namespace ng
