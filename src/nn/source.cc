@@ -34,15 +34,25 @@ Prepared reserve_operand(Run& run, const Tensor& owner, const OperandSpec& spec,
 }  // namespace
 
 CastTensor cast_tensor(Run& run, int64_t rows, int64_t cols, const Operand& cast, MemoryKind kind) {
-  CastTensor made;
-  made.cast = cast;
-  made.view = made.elements = run.tensor(rows, cols, *cast.element, kind);
-  if (cast.is_unscaled()) return made;
-  const ScaleShape shape = scale_shape(cast, rows, cols);
-  made.scales = run.tensor(shape.rows, shape.cols, scale_element(cast), kind);
-  if (cast.tensor_scale != ScaleKind::none) made.level = run.tensor(1, 1, fp32_format(), kind);
-  made.view.scales = {made.scales.bytes(), made.scales.view().element, cast.block,
-                      made.level ? made.level.view().as<float>().data : nullptr};
+  Tensor elements = run.tensor(rows, cols, *cast.element, kind), scales, level;
+  if (!cast.is_unscaled()) {
+    const ScaleShape shape = scale_shape(cast, rows, cols);
+    scales = run.tensor(shape.rows, shape.cols, scale_element(cast), kind);
+    if (cast.tensor_scale != ScaleKind::none) level = run.tensor(1, 1, fp32_format(), kind);
+  }
+  return cast_tensor_of(cast, std::move(elements), std::move(scales), std::move(level));
+}
+
+CastTensor cast_tensor_of(const Operand& cast, Tensor elements, Tensor scales, Tensor level) {
+  CastTensor made{.elements = std::move(elements),
+                  .scales = std::move(scales),
+                  .level = std::move(level),
+                  .view = {},
+                  .cast = cast};
+  made.view = made.elements;
+  if (made.scales)
+    made.view.scales = {made.scales.bytes(), made.scales.view().element, cast.block,
+                        made.level ? made.level.view().as<float>().data : nullptr};
   return made;
 }
 

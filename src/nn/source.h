@@ -46,6 +46,9 @@ struct CastTensor {
 /// Room for rows × cols values by `cast`.
 [[nodiscard]] CastTensor cast_tensor(Run& run, int64_t rows, int64_t cols, const Operand& cast,
                                      MemoryKind kind);
+/// Of parts that there are.
+[[nodiscard]] CastTensor cast_tensor_of(const Operand& cast, Tensor elements, Tensor scales,
+                                        Tensor level);
 
 /// What an operand is made by.
 struct OperandRequest {

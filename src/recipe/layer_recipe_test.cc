@@ -136,5 +136,32 @@ TEST(LayerRecipe, NoisyWeightsAreReadAsTheyAreCast) {
   EXPECT_TRUE(Recipe::parse(table.resolved_toml(), "t.toml").hash() == table.hash());
 }
 
+TEST(SavedRecipe, IsRoundedToNearestByStoredCasts) {
+  const Recipe fp8 = Recipe::parse(
+      "saved.norm = 'fp8_e4m3'\nsaved.activation.block = [1, 16]\n"
+      "saved.activation.format = 'fp8_e5m2'",
+      "t.toml");
+  EXPECT_EQ(fp8.settings(0).saved.norm, operand_of("fp8_e4m3"));
+  EXPECT_EQ(fp8.settings(0).saved.activation.block.cols, 16);
+  EXPECT_TRUE(fp8.settings(0).saved.attention.is_fp32());
+  EXPECT_EQ(Recipe::parse(fp8.resolved_toml(), "t.toml").hash(), fp8.hash());
+  EXPECT_NE(Recipe::parse("", "t.toml").hash(), fp8.hash());
+  const std::pair<const char*, const char*> kWrong[] = {
+      {"saved.norm = { format = 'fp8_e4m3', rounding = 'stochastic' }",
+       "saved.norm.rounding: what is saved for backward draws nothing: \"nearest\""},
+      {"saved.attention = { format = 'fp8_e4m3', scaling = 'delayed' }",
+       "saved.attention.scaling: a stored tensor is scaled when it is stored: \"current\""},
+      {"saved.activation = { element = 'e4m3', scale = 'none' }",
+       "saved.activation.scale: e4m3 elements without scale"},
+      {"[[phase]]\nstart = 0.5\nsaved.norm = 'fp8_e4m3'", "cannot change in the middle of a run"},
+      {"[[override]]\nlayers = '*'\nsaved.norm = 'fp8_e4m3'", "saved"}};
+  for (const auto& [text, problem] : kWrong) try {
+      (void)Recipe::parse(text, "t.toml");
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(problem), std::string::npos) << error.what();
+    }
+}
+
 }  // namespace
 }  // namespace ng

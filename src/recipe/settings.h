@@ -105,6 +105,14 @@ struct GradientRecipe {
   [[nodiscard]] bool counts_good_steps() const { return auto_scale_growth_after > 1; }
 };
 
+/// As what forward keeps, for backward, what operations that are no GEMM read; FP32: as it was
+/// made. [rivals.md §2.9]
+struct SavedRecipe {
+  Operand norm;        ///< the input of a block's norms, of which backward makes their output again
+  Operand activation;  ///< GELU's input, or gate and up
+  Operand attention;   ///< q, k and v, and attention's output
+};
+
 struct CommunicationRecipe {
   Operand activations, weights, sums;
 };
@@ -117,6 +125,7 @@ struct RecipeSettings : LayerRecipe {
   Compute compute = Compute::fp32;
   OptimizerRecipe optimizer;
   GradientRecipe gradient;
+  SavedRecipe saved;
   CommunicationRecipe communication;
 
   /// Every default: FP32 everywhere.

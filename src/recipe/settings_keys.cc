@@ -232,6 +232,19 @@ void add_gradient(Rows& keys) {
       "how gradients are dealt to ranks"));
 }
 
+void add_saved(Rows& keys) {
+  keys.push_back(operand(
+      "saved.norm", [](auto& s) -> auto& { return s.saved.norm; },
+      "as what a block's norms keep their inputs for backward, which makes their outputs of that; "
+      "fp32: as it was made"));
+  keys.push_back(operand(
+      "saved.activation", [](auto& s) -> auto& { return s.saved.activation; },
+      "the same of GELU's input, or of gate and up"));
+  keys.push_back(operand(
+      "saved.attention", [](auto& s) -> auto& { return s.saved.attention; },
+      "the same of q, k and v, and of attention's output"));
+}
+
 void add_communication(Rows& keys) {
   keys.push_back(operand(
       "communication.activations", [](auto& s) -> auto& { return s.communication.activations; },
@@ -255,6 +268,7 @@ const Rows& all_rows() {
     add_weights(all);
     add_optimizer(all);
     add_gradient(all);
+    add_saved(all);
     add_communication(all);
     return all;
   }();
