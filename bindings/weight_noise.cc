@@ -4,6 +4,7 @@
 #include "nn/layer_noise.h"
 #include "recipe/layer_names.h"
 #include "recipe/recipe.h"
+#include "run/transfer.h"
 
 namespace ng::python {
 namespace {
@@ -35,9 +36,14 @@ class LayerWeightNoise {
     const NoisyWeight of = noise_on(when, view_of_matrix(weight), bits, clip);
     const View out = view_of_matrix(y), kept = view_of_matrix(scales);
     run_.work(when, [&] {
-      as_cast(out, [&](const View& to) {
+      const auto add_into = [&](const View& to) {
         run_.run().execute(AddNoise{.y = to, .scales = kept, .of = of});
-      });
+      };
+      if (recipe_.casts_plainly()) return as_levels(out, add_into);
+      add_into(out);
+      const TemporaryTensor narrow(run_.run().backend(), recipe_.cast, out.rows, out.cols);
+      run_.run().execute(cast_of_noisy(recipe_, narrow.stored(), out, of));
+      run_.run().execute(Store{stored_plainly(out), narrow.view(), {}});
     });
   }
   /// What evaluation reads in its place where it is clipped.
@@ -46,7 +52,8 @@ class LayerWeightNoise {
     const NoisyWeight of = noise_on(when, view_of_matrix(weight), bits, clip);
     const View out = view_of_matrix(y);
     run_.work(when, [&] {
-      as_cast(out, [&](const View& to) { run_.run().execute(QuantizeByProxy{.y = to, .of = of}); });
+      as_levels(out,
+                [&](const View& to) { run_.run().execute(QuantizeByProxy{.y = to, .of = of}); });
     });
   }
   /// Of dL/dŵ in `grad`, which becomes dL/dw: dL/db_i, without what bit-widths cost, and dL/da.
@@ -77,10 +84,10 @@ class LayerWeightNoise {
             .key = {.seed = run_.run().rounding_seed(), .tensor = weight_id_, .step = when.step},
             .bits_tensor = weight_id_};
   }
-  /// Lets `make` write what is rounded as the recipe says, and has it as FP32 in `y`.
+  /// Lets `make` write BF16, or FP32 where the recipe casts to that, and has it as FP32 in `y`.
   template <class Make>
-  void as_cast(const View& y, const Make& make) {
-    if (recipe_.cast != Compute::bf16) return make(y);
+  void as_levels(const View& y, const Make& make) {
+    if (recipe_.cast.is_fp32()) return make(y);
     rounded_.resize(static_cast<size_t>(y.rows * y.cols));
     const View narrow(reinterpret_cast<std::byte*>(rounded_.data()), bf16_format(), y.rows, y.cols,
                       y.cols);

@@ -13,6 +13,12 @@ namespace {
 double number(const ConstView& x) { return double{x.as<const float>().row(0)[0]}; }
 }  // namespace
 
+float bits_of(const NoisyWeight& of, int64_t i, int64_t j) {
+  const float learned = of.bit_widths.as<const float>().row(i)[j];
+  return of.kind == NoiseKind::nipq ? static_cast<float>(proxy_bits(learned))
+                                    : bits_of_block(learned, of.b_init, of.b_target);
+}
+
 NoiseProxy proxy_of(const NoisyWeight& of) {
   RandomKey of_bits = of.noise_key();
   of_bits.tensor = of.bits_tensor;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "backend/operand_spec.h"
 #include "backend/operation_words.h"
 #include "format/block_grid.h"
 #include "math/weight_noise.h"
@@ -57,6 +58,9 @@ struct NoisyWeight {
   }
 };
 
+/// b_t of the block at (i, j); nipq: b, without noise.
+[[nodiscard]] float bits_of(const NoisyWeight& of, int64_t i, int64_t j);
+
 /// nipq in training: with the noise of its bit-width, given or drawn.
 [[nodiscard]] NoiseProxy proxy_of(const NoisyWeight& of);
 /// nipq at evaluation: without noise.
@@ -74,6 +78,29 @@ struct AddNoise {
     f("y", y);
     f("scales", scales);
   }
+};
+
+/// y = ŵ as AddNoise left it in FP32, each block rounded to the format that Table C.1 names for its
+/// b_t [format/learned_formats.h], scaled by a power of two so that none of it saturates; then as y
+/// is stored. A block is as it was where a value or its b_t is not finite.
+struct RoundByBits {
+  static constexpr std::string_view kName = "round_by_bits";
+  static constexpr TimeKind kTime = TimeKind::weight_noise;
+  View y;  ///< FP32 or BF16
+  ConstView x;
+  NoisyWeight of;  ///< needs no weight but its shape
+  void each_output(const auto& f) const { f("y", y); }
+};
+
+/// Adds to `stats` what a cast made of `x`: saturated, flushed and narrowed values of `y`, which
+/// has the scales of the cast where there are any.
+struct CountCast {
+  static constexpr std::string_view kName = "count_cast";
+  static constexpr TimeKind kTime = TimeKind::weight_noise;
+  OperandStats* stats = nullptr;
+  ConstView x;  ///< FP32
+  ConstView y;
+  void each_output(const auto& /* f */) const {}
 };
 
 /// What nipq's noise stood for, at evaluation; nothing is drawn:

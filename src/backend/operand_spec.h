@@ -43,6 +43,17 @@ struct OperandSpec {
   [[nodiscard]] int64_t k_padded() const { return (k + k_multiple - 1) / k_multiple * k_multiple; }
 };
 
+/// Whether an operand by `spec` of a tensor stored by `cast` takes its codes and scales: they are
+/// cast the same, and blocks of one row lie along the reduction. [recipes.md §7, rule g]
+[[nodiscard]] inline bool takes_stored(const OperandSpec& spec, const Operand& cast) {
+  const Block& block = cast.block;
+  const bool is_square = block.kind == Block::Kind::tensor ||
+                         (block.kind == Block::Kind::tile && block.rows == block.cols);
+  return !cast.is_unscaled() && spec.hadamard.size == 0 &&
+         spec.cast == cast.rounded_by(Rounding::nearest) &&
+         (spec.contract == Contract::cols || is_square);
+}
+
 /// Counters of one prepared operand, in backend memory; zeroed by the caller. [formats.md §2.2]
 struct OperandStats {
   uint64_t values = 0;     ///< elements counted
@@ -50,6 +61,7 @@ struct OperandStats {
   uint64_t flushed = 0;    ///< x != 0 that became 0
   uint64_t nan = 0;
   uint64_t inf = 0;
+  uint64_t narrowed = 0;  ///< that BF16 would have otherwise; counted of noisy weights alone
 
   /// Counters of another part of the operand.
   OperandStats& operator+=(const OperandStats& part) {
@@ -58,6 +70,7 @@ struct OperandStats {
     flushed += part.flushed;
     nan += part.nan;
     inf += part.inf;
+    narrowed += part.narrowed;
     return *this;
   }
   /// Takes off those of a part.
@@ -67,6 +80,7 @@ struct OperandStats {
     flushed -= part.flushed;
     nan -= part.nan;
     inf -= part.inf;
+    narrowed -= part.narrowed;
     return *this;
   }
 };

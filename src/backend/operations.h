@@ -32,7 +32,7 @@ using Operation =
                  AddColumnSums, AddSum, AddSumOfSquares, AddNonfinite, FillNormal, DecideStep,
                  Store, FindAmax, StoreGradient, MoveAutoScale, SumOfRanks, CountLargest, Update,
                  FindUpdateMaxima, MoveBlockMoment, MoveMomentum, CheckUpdate, AddNoise,
-                 QuantizeByProxy, AddNoiseBackward, FinishNoiseGradient>;
+                 RoundByBits, CountCast, QuantizeByProxy, AddNoiseBackward, FinishNoiseGradient>;
 
 [[nodiscard]] std::string_view name_of(const Operation& operation);
 [[nodiscard]] TimeKind time_of(const Operation& operation);

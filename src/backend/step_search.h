@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 
 namespace ng {
 
@@ -33,6 +34,28 @@ class BestStep {
   double error_ = 1;  // that of no step
   float alpha_ = 0;
 };
+
+/// How the step is found.
+enum class StepSearch : uint8_t {
+  norms,    ///< search_step
+  printed,  ///< search_step_as_printed
+};
+
+/// The algorithm of source 000 to the letter: halves [0, 1] until f² is near lr·‖u‖², and takes the
+/// last try. `target` is lr·‖u‖² > 0, √lr/lr times as long a step as lr·u; `max_iters` > 0.
+template <class NormAt>
+[[nodiscard]] float search_step_as_printed(const NormAt& norm_at, double target, double rtol,
+                                           int max_iters) {
+  float alpha = 0, lo = 0, hi = 1;
+  for (int i = 0; i < max_iters; ++i) {
+    alpha = (lo + hi) / 2;
+    const double norm = norm_at(StepProbe{.alpha = alpha, .lo = lo, .hi = hi});
+    const double squares = norm * norm;
+    if (std::fabs(squares / target - 1) < rtol) break;
+    (squares < target ? lo : hi) = alpha;
+  }
+  return alpha;
+}
 
 /// Doubles lr until f reaches the target, then bisects. `norm_at(StepProbe)` is f. target > 0.
 template <class NormAt>

@@ -8,6 +8,7 @@
 #include "backend/operand_spec.h"
 #include "backend/operation_words.h"
 #include "backend/optimizer_rule.h"
+#include "backend/step_search.h"
 #include "backend/tensor_operations.h"
 #include "tensor/row_blocks.h"
 #include "tensor/stored.h"
@@ -94,6 +95,7 @@ struct UpdatedWeight {
                             ///< value is made anew of its master, as no checkpoint has it
   float rtol = 1e-2f;       ///< precision_aware: of ‖update‖
   int max_iters = 32;       ///< precision_aware: most bisections
+  StepSearch search = StepSearch::norms;  ///< precision_aware
 };
 
 /// What an update did, in backend memory. Δ: what the value, as it is stored, changed by; Δ*: what

@@ -26,16 +26,20 @@ struct BlockGrid {
   [[nodiscard]] int64_t down() const { return (rows + height - 1) / height; }
   [[nodiscard]] int64_t across() const { return (cols + width - 1) / width; }
 
+  /// The block below `i` others and right of `j`.
+  [[nodiscard]] Part part(int64_t i, int64_t j) const {
+    return {.row = i * height,
+            .row_end = std::min((i + 1) * height, rows),
+            .col = j * width,
+            .col_end = std::min((j + 1) * width, cols)};
+  }
+
   /// body(index of the block, its part)
   template <class Body>
   void for_each(const Body& body) const {
     size_t index = 0;
-    for (int64_t row = 0; row < rows; row += height)
-      for (int64_t col = 0; col < cols; col += width)
-        body(index++, Part{.row = row,
-                           .row_end = std::min(row + height, rows),
-                           .col = col,
-                           .col_end = std::min(col + width, cols)});
+    for (int64_t i = 0; i < down(); ++i)
+      for (int64_t j = 0; j < across(); ++j) body(index++, part(i, j));
   }
 };
 

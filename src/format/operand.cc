@@ -140,6 +140,11 @@ bool Operand::has_one_power_of_two() const {
          element->kind == ElementKind::floating;
 }
 
+bool Operand::is_exact_in_bf16() const {
+  const bool powers = scale != ScaleKind::fp32 && scale != ScaleKind::e4m3;
+  return element->bits <= 8 && powers && tensor_scale == ScaleKind::none;
+}
+
 Operand Operand::rounded_by(Rounding mode) const {
   Operand other = *this;
   other.rounding = mode;

@@ -11,8 +11,7 @@
 #include "base/error.h"
 #include "base/keys.h"
 #include "base/toml.h"
-#include "format/codec.h"
-#include "format/scale.h"
+#include "format/block_cast.h"
 #include "numbers/narrow_matrix.h"
 #include "recipe/layer_names.h"
 #include "recipe/operand_keys.h"
@@ -20,25 +19,6 @@
 
 namespace ng {
 namespace {
-
-/// Rounds values that share a scale.
-class BlockCast {
- public:
-  BlockCast(const ElementFormat& element, float amax) : codec_(element) {
-    constexpr int kBitsOfFp32Exponent = 8;  // reach as far as the weights do
-    if (element.exponent_bits == kBitsOfFp32Exponent || !(amax > 0)) return;
-    const uint32_t code = e8m0_code(e8m0_exponent(ScaleRule::rceil, amax, range_of(element)));
-    scale_ = e8m0_value(code);
-    multiplier_ = e8m0_multiplier(code);
-  }
-  [[nodiscard]] float operator()(float x) const {
-    return codec_.decode(codec_.encode(x * multiplier_)) * scale_;
-  }
-
- private:
-  ElementCodec codec_;
-  float scale_ = 1, multiplier_ = 1;
-};
 
 /// Layers by what they are stored as: patterns for override tables, in the order of `layers`.
 using LayersByStorage = std::vector<std::pair<std::string, std::vector<std::string>>>;

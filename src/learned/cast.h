@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "format/learned_formats.h"
 #include "learned/run.h"
-#include "recipe/learned_formats.h"
 
 namespace ng {
 

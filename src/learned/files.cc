@@ -27,6 +27,7 @@ Json json_of(const LearnedRow& row) {
           {"blocks", row.blocks},
           {"b_t", {{"mean", row.mean_bits}, {"max", row.most_bits}}},
           {"format", row.format},
+          {"narrowed", row.narrowed},
           {"bytes_per_parameter", row.bytes_by_layer / parameters},
           {"by_block",
            {{"formats", blocks}, {"bytes_per_parameter", row.bytes_by_block / parameters}}}};

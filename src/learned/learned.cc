@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "learned/files.h"
+#include "math/round.h"
 #include "model/weights.h"
 #include "run/backends.h"
 #include "run/transfer.h"
@@ -71,6 +72,16 @@ std::vector<LearnedRow> rows_of(const LearnedRun& run,
                     .blocks_in = std::move(blocks_in)});
   }
   return rows;
+}
+
+/// Share of a layer's weights that a cast to a format of fewer bits than BF16's left otherwise.
+double narrowed_share(const std::vector<float>& weights, const std::vector<float>& cast,
+                      const LearnedFormat& format) {
+  if (format.bits() >= bf16_format().bits) return 0;
+  size_t narrowed = 0;
+  for (size_t i = 0; i < weights.size(); ++i)
+    narrowed += cast[i] != round_to_bf16(weights[i]) ? 1 : 0;
+  return static_cast<double>(narrowed) / static_cast<double>(weights.size());
 }
 
 /// Evaluates weights under recipes.
@@ -238,6 +249,11 @@ LearnedResult learn_formats(const LearnedSettings& settings, const LearnedProgre
   LearnedStudy study(run, evaluations, report);
   study.add_uncast();
   HostWeights layered = study.add_by_layer(recipe, by_layer);
+  for (size_t i = 0; i < formats.size(); ++i) {
+    const size_t parameter = run.layers[i].parameter;
+    report.layers[i].narrowed =
+        narrowed_share(run.weights[parameter], layered[parameter], *formats[i]);
+  }
   HostWeights blocked = study.add_by_block(by_block);
   study.add_uniform(by_layer);
   study.add_uniform(by_block);

@@ -39,8 +39,9 @@ struct LearnedRow {
   std::string layer;
   int64_t rows = 0, cols = 0;
   int64_t blocks = 0;
-  double mean_bits = 0, most_bits = 0;            ///< b_t over blocks
-  std::string format;                             ///< of the layer as a whole
+  double mean_bits = 0, most_bits = 0;  ///< b_t over blocks
+  std::string format;                   ///< of the layer as a whole
+  double narrowed = 0;  ///< share of weights that it, of fewer bits, has otherwise than BF16
   double bytes_by_layer = 0, bytes_by_block = 0;  ///< of the weight
   /// Blocks by format, one number for each of learned_formats().
   std::vector<int64_t> blocks_in;

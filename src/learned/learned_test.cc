@@ -101,6 +101,13 @@ TEST_F(Learned, LayersGetTheFormatsOfTheirBitWidths) {
     EXPECT_EQ(format_of(report, std::string(block) + "attn.out"), "fp32");
     EXPECT_EQ(format_of(report, std::string(block) + "attn.q"), "bf16");
   }
+  for (const LearnedRow& row : report.layers) {  // E4M3 has four fewer bits of mantissa, E3M2 five
+    const double kept = row.format == "mxfp8_e4m3" ? 1.0 / 16 : 1.0 / 32;
+    if (row.format.starts_with("mx"))
+      EXPECT_NEAR(row.narrowed, 1 - kept, 0.05) << row.layer;
+    else
+      EXPECT_EQ(row.narrowed, 0) << row.layer;
+  }
   EXPECT_EQ(report.losses[0].cast, "uncast");
   EXPECT_EQ(report.bytes_per_parameter(report.losses[0]), 4);
   EXPECT_EQ(report.bytes_per_parameter_of_model(report.losses[0]), 4);

@@ -146,7 +146,8 @@ std::unique_ptr<Layer> Builder::attention_block(int64_t index, View rope_table) 
                             .head_norms = head_norms,
                             .rope_table = rope_table,
                             .attention = attention,
-                            .wires = wires});
+                            .wires = wires,
+                            .saved = sources_.recipe.settings(0).saved});
 }
 
 std::unique_ptr<Layer> Builder::mlp_block(int64_t index) const {
@@ -161,7 +162,8 @@ std::unique_ptr<Layer> Builder::mlp_block(int64_t index) const {
                                                     .name = in_block(index, layers::kMlp),
                                                     .gelu = config().gelu,
                                                     .activation = act,
-                                                    .wires = wires});
+                                                    .wires = wires,
+                                                    .saved = sources_.recipe.settings(0).saved});
 }
 
 std::unique_ptr<Layer> Builder::block(int64_t index, View rope_table) const {

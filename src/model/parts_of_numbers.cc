@@ -31,6 +31,14 @@ class Check {
              "bf16, fp32 or numbers with scales");
   }
 
+  /// Of norms' inputs ranks have tokens, of the others columns.
+  void saved() const {
+    const SavedRecipe& as = recipe_.settings(0).saved;
+    wire("saved.norm", as.norm);
+    columns("saved.activation", as.activation, config_.ffn / of_.parts);
+    columns("saved.attention", as.attention, config_.head_dim);
+  }
+
   void optimizer() const {
     const OptimizerRecipe& optimizer = recipe_.settings(0).optimizer;
     using Kind = OptimizerRecipe::Kind;
@@ -116,6 +124,17 @@ class Check {
              "blocks of fewer tokens");
   }
 
+  /// Of a matrix in which `size` columns stay together.
+  void columns(const std::string& key, const Operand& cast, int64_t size) const {
+    if (cast.is_unscaled()) return;
+    if (cast.block.kind == Block::Kind::row)
+      refuse(key + " has a scale for each row, of which ranks have parts", "blocks");
+    if (cast.block.kind == Block::Kind::tile && size % cast.block.cols != 0)
+      refuse(
+          fmt::format("{}: {} columns stay together, in blocks of {}", key, size, cast.block.cols),
+          "whole blocks");
+  }
+
   /// What lies side by side on a rank.
   [[nodiscard]] static int64_t size_of(const ParameterSpec& part) {
     return (part.cut.axis == Cut::Axis::rows ? part.rows : part.cols) / part.cut.bands;
@@ -180,6 +199,7 @@ void require_numbers_in_parts(const ModelConfig& config, const Recipe& recipe,
   if (of.parts == 1) return;
   const Check check(config, recipe, of, place);
   check.tokens();
+  check.saved();
   check.optimizer();
   for (const ParameterSpec& spec : tensor_parallel_parts(parameter_table(config), of.parts)) {
     check.states(spec);

@@ -171,7 +171,8 @@ UpdatedWeight claim_value(Run& run, const ParameterSpec& spec, const KeptWeight&
                        .momentum_feedback = storage.momentum_feedback,
                        .keeps_scale = !kept.is_copied,
                        .rtol = static_cast<float>(storage.rtol),
-                       .max_iters = storage.max_iters};
+                       .max_iters = storage.max_iters,
+                       .search = storage.search};
   weight.value = run.stored(weight_parts(spec, kept).value);
   return weight;
 }

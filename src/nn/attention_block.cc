@@ -104,19 +104,20 @@ void AttentionBlock::attend(Run& run, const View& a, const View& lse, Qkv parts,
 
 Tensor AttentionBlock::forward(Run& run, const Tensor& x, const Batch& batch) {
   const Run::Place place = run.in(parts_.name);
-  const Tensor qkv = project(run, x, batch);
+  Tensor qkv = project(run, x, batch);
   const int64_t tokens = qkv.view().rows;
   Source a(run.tensor(tokens, int64_t{parts_.heads} * parts_.head_dim, *x.view().element),
            parts_.attention);
   const Tensor lse = run.tensor(tokens, parts_.heads, fp32_format());
   attend(run, a.owner(), lse, read_heads(run, qkv, batch).of, batch);
+  save(run, qkv, parts_.saved.attention);
+  qkv = {};
+  save(run, a.owner(), parts_.saved.attention);
+  run.save(lse);
   Tensor y =
       sum_of_own_tokens(run, parts_.out.forward(run, a), parts_.wires.sums, *x.view().element);
   run.execute(Add{.y = y, .a = x, .b = y});
-  run.save(x);
-  run.save(qkv);
-  run.save(a.owner());
-  run.save(lse);
+  save(run, x, parts_.saved.norm);
   return y;
 }
 
@@ -136,10 +137,10 @@ Tensor AttentionBlock::project_backward(Run& run, const ConstView& x, const Tens
 
 void AttentionBlock::backward(Run& run, const View& dy, const Batch& batch) {
   const Run::Place place = run.in(parts_.name);
+  const Saved saved_x(run, parts_.saved.norm, *dy.element);
   const Tensor lse = run.restore();
-  Source a(run.restore(), parts_.attention);
-  const Tensor qkv = run.restore();
-  const Tensor x = run.restore();
+  Source a(Saved(run, parts_.saved.attention, *dy.element).values(run), parts_.attention);
+  const Tensor qkv = Saved(run, parts_.saved.attention, *dy.element).values(run);
 
   const Tensor dqkv = run.tensor_like(qkv);
   {
@@ -163,6 +164,7 @@ void AttentionBlock::backward(Run& run, const View& dy, const Batch& batch) {
                                   .first_keys = batch.first_keys});
   }
   heads_backward(run, split(dqkv), qkv, batch);
+  const Tensor x = saved_x.values(run);
   const Tensor dn = project_backward(run, x, dqkv);
   parts_.norm.backward(run, dy, dy, dn, x);
 }

@@ -12,7 +12,9 @@
 #include "nn/layer.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
+#include "nn/saved.h"
 #include "nn/tensor_group.h"
+#include "recipe/settings.h"
 
 namespace ng {
 
@@ -36,6 +38,7 @@ class AttentionBlock final : public Layer {
     View rope_table;         ///< rows == 0: learned positions, no RoPE
     uint32_t attention = 0;  ///< tensor id of a
     TokenWires wires;
+    SavedRecipe saved;
   };
   explicit AttentionBlock(Parts parts) : parts_(std::move(parts)) {}
 

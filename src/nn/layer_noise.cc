@@ -37,25 +37,38 @@ void LayerNoise::start(Run& run, const Parameter& weight) const {
   run.execute(Fill{.x = clip_->value(), .value = most});
 }
 
-ReadableWeight LayerNoise::noisy(Run& run, Parameter& weight) const {
+Stored LayerNoise::noisy(Run& run, Parameter& weight, OperandStats* stats) const {
   if (!weight.noisy) {
     const ReadableWeight values = readable(run, weight);
-    weight.noisy = run.tensor(weight.spec.rows, weight.spec.cols, element_of(recipe_.cast),
-                              MemoryKind::operands);
+    weight.noisy =
+        cast_tensor(run, weight.spec.rows, weight.spec.cols, recipe_.cast, MemoryKind::operands);
     weight.noise_scales = run.tensor(bit_widths_->spec.rows, bit_widths_->spec.cols, fp32_format(),
                                      MemoryKind::operands);
-    run.execute(AddNoise{.y = weight.noisy,
-                         .scales = weight.noise_scales,
-                         .of = noise_on(run, weight, values.view)});
+    make(run, weight, values.view, stats);
   }
-  return {weight.noisy.view(), weight.noisy};
+  return {weight.noisy.view, weight.noisy.cast};
+}
+
+void LayerNoise::make(Run& run, Parameter& weight, const ConstView& values,
+                      OperandStats* stats) const {
+  const Stored y{weight.noisy.view, weight.noisy.cast};
+  const NoisyWeight of = noise_on(run, weight, values);
+  const auto add_into = [&](const View& sum) {
+    run.execute(AddNoise{.y = sum, .scales = weight.noise_scales, .of = of});
+  };
+  if (recipe_.casts_plainly()) return add_into(y.view);
+  const Tensor sum =  // in FP32: one rounding
+      run.tensor(weight.spec.rows, weight.spec.cols, fp32_format(), MemoryKind::operands);
+  add_into(sum);
+  run.execute(cast_of_noisy(recipe_, y, sum.view(), of));
+  if (stats != nullptr) run.execute(CountCast{.stats = stats, .x = sum.view(), .y = y.view});
 }
 
 ReadableWeight LayerNoise::quiet(Run& run, const Parameter& weight) const {
   const ReadableWeight values = readable(run, weight);
   if (!quantizes()) return values;
-  Tensor levels = run.tensor(weight.spec.rows, weight.spec.cols, element_of(recipe_.cast),
-                             MemoryKind::operands);
+  const ElementFormat& element = recipe_.cast.is_fp32() ? fp32_format() : bf16_format();
+  Tensor levels = run.tensor(weight.spec.rows, weight.spec.cols, element, MemoryKind::operands);
   run.execute(QuantizeByProxy{.y = levels, .of = noise_on(run, weight, values.view)});
   return {levels.view(), std::move(levels)};
 }
@@ -63,7 +76,7 @@ ReadableWeight LayerNoise::quiet(Run& run, const Parameter& weight) const {
 void LayerNoise::backward(Run& run, Parameter& weight) const {
   const bool reads_weight = quantizes();
   const ReadableWeight values =
-      reads_weight ? readable(run, weight) : ReadableWeight{weight.noisy.view(), {}};
+      reads_weight ? readable(run, weight) : ReadableWeight{weight.grad.view(), {}};
   run.execute(
       AddNoiseBackward{.bits = gradient_target(run, *bit_widths_).view,
                        .clip = clip_ == nullptr ? View() : gradient_target(run, *clip_).view,
@@ -77,6 +90,15 @@ void LayerNoise::finish(Run& run, const Parameter& weight) const {
                                   .clip = clip_ == nullptr ? View() : View(clip_->grad),
                                   .of = noise_on(run, weight, {}),
                                   .lambda = static_cast<float>(recipe_.bitwidth_loss)});
+}
+
+Operation cast_of_noisy(const WeightNoise& recipe, const Stored& y, const ConstView& x,
+                        const NoisyWeight& of) {
+  if (recipe.casts_plainly()) return Copy{.y = y.view, .x = x};
+  if (recipe.casts_by_table) return RoundByBits{.y = y.view, .x = x, .of = of};
+  RandomKey key = of.noise_key();
+  key.purpose = Purpose::fprop_weight;  // which is not rounded again
+  return StoreGradient{.y = y, .x = x, .key = key};
 }
 
 float first_bit_width(const WeightNoise& recipe) {

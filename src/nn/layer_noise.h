@@ -15,8 +15,9 @@ class LayerNoise {
 
   /// First values: 1 for each bit-width; nipq: β of b_init, and clip the largest weight.
   void start(Run& run, const Parameter& weight) const;
-  /// ŵ of this step, made once and kept in `weight` until it is forgotten.
-  [[nodiscard]] ReadableWeight noisy(Run& run, Parameter& weight) const;
+  /// ŵ of this step, made once and kept in `weight` until it is forgotten. What a cast narrower
+  /// than BF16 loses is counted in `stats`, unless that is null.
+  [[nodiscard]] Stored noisy(Run& run, Parameter& weight, OperandStats* stats) const;
   /// Whether evaluation quantizes by what is learned: nipq.
   [[nodiscard]] bool quantizes() const { return recipe_.kind == NoiseKind::nipq; }
   /// What evaluation reads, where nothing is drawn: w; nipq: w quantized for real.
@@ -30,6 +31,7 @@ class LayerNoise {
   void finish(Run& run, const Parameter& weight) const;
 
  private:
+  void make(Run& run, Parameter& weight, const ConstView& values, OperandStats* stats) const;
   [[nodiscard]] NoisyWeight noise_on(const Run& run, const Parameter& weight,
                                      const ConstView& values) const;
 
@@ -37,6 +39,10 @@ class LayerNoise {
   Parameter* bit_widths_;
   Parameter* clip_;
 };
+
+/// y = x, FP32, as the recipe casts ŵ; `y` is stored by `recipe.cast`.
+[[nodiscard]] Operation cast_of_noisy(const WeightNoise& recipe, const Stored& y,
+                                      const ConstView& x, const NoisyWeight& of);
 
 /// What bit-widths begin with: 1; nipq: β of b_init. [errata-2, 10]
 [[nodiscard]] float first_bit_width(const WeightNoise& recipe);

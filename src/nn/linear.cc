@@ -245,7 +245,9 @@ void Linear::backward(Run& run, const View& dx, Into into, Source& x, Source& dy
   }
   if (!divides_inputs()) add_bias_gradient(run, dy.values());
   dgrad(run, dx, into, dy);
-  if (is_whole) weight_->noisy = weight_->noise_scales = {};
+  if (!is_whole) return;
+  weight_->noisy = {};
+  weight_->noise_scales = {};
 }
 
 bool Linear::is_observed(const Run& run) const {

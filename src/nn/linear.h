@@ -90,6 +90,7 @@ class Linear {
   /// becomes the weight's, and the noise learns. backward() does it unless the moment says later.
   void finish_noise_backward(Run& run);
 
+  [[nodiscard]] bool has_noise() const { return noise_.has_value(); }
   // Of a weight with noise, else nothing: LayerNoise::start and finish.
   void start_noise(Run& run) const;
   void finish_noise(Run& run) const;
@@ -150,8 +151,23 @@ class Linear {
   /// That product, in the basis of the forward GEMM's transform where the operand of `role` is.
   [[nodiscard]] BackwardProduct backward_product(Run& run, const Gemm& plain,
                                                  OperandRole role) const;
-  /// What GEMMs read of the weight. `as_stored`: its elements without their scales.
-  [[nodiscard]] ReadableWeight read_weight(Run& run, bool as_stored);
+  /// What GEMMs read, as it is stored: the weight, or with noise on it.
+  [[nodiscard]] Stored stored_weight(Run& run) {
+    if (!noise_ || run.evaluating()) return weight_->weight.value;
+    return noise_->noisy(run, *weight_, stats_of(run, OperandRole::fprop_weight));
+  }
+  /// The same as operations read it. `as_stored`: its elements without their scales.
+  [[nodiscard]] ReadableWeight read_weight(Run& run, const Stored& from, bool as_stored) {
+    if (noise_ && run.evaluating() && noise_->quantizes()) return noise_->quiet(run, *weight_);
+    ReadableWeight weight = as_stored ? readable_elements(run, from) : readable(run, from);
+    if (!weight.copy) weight.copy = weight_->noisy.elements;  // which a kept operand may lie in
+    return weight;
+  }
+  /// Where this pass counts what a cast loses; null: it does not.
+  [[nodiscard]] OperandStats* stats_of(const Run& run, OperandRole role) const {
+    const bool counts = run.writes_statistics() && stats_ != nullptr;
+    return counts ? stats_ + static_cast<size_t>(role) : nullptr;
+  }
   [[nodiscard]] bool is_observed(const Run& run) const;
   std::string name_;
   uint32_t output_;

@@ -73,9 +73,9 @@ PrepareContext Linear::context(OperandRole role, uint32_t tensor, const Run& run
   context.delayed = delayed(role);
   context.update_history = run.writes_statistics();
   const bool is_first = run.tensor_group().rank() == 0;
-  const bool counts = run.writes_statistics() && stats_ != nullptr && can_lose_values(cast(role)) &&
-                      (is_first || is_part(role));
-  context.stats = counts ? stats_ + static_cast<size_t>(role) : nullptr;
+  const bool is_counted = can_lose_values(cast(role)) && (is_first || is_part(role)) &&
+                          !(noise_ && role == OperandRole::fprop_weight);  // where that is cast
+  context.stats = is_counted ? stats_of(run, role) : nullptr;
   return context;
 }
 
@@ -139,12 +139,6 @@ Source Linear::forward_input(Run& run, Source& x) const {
   return {values, values.view(), x.tensor(), x.first_row()};
 }
 
-ReadableWeight Linear::read_weight(Run& run, bool as_stored) {
-  if (as_stored) return readable_elements(run, *weight_);
-  if (!noise_) return readable(run, *weight_);
-  return run.evaluating() ? noise_->quiet(run, *weight_) : noise_->noisy(run, *weight_);
-}
-
 Prepared Linear::weight_operand(Run& run, OperandRole role) {
   const Run::Place place = run.in(name_, name_of(role));
   const bool again_this_step = (run.moment().micros > 1 && !run.evaluating()) || keeps_weights_;
@@ -155,21 +149,23 @@ Prepared Linear::weight_operand(Run& run, OperandRole role) {
     NG_CHECK(kept.packed.spec == asked, name_, name_of(role));
     return kept;
   }
-  const bool from_fprop = is_from_fprop(role);
-  const bool is_stored = !noise_ && !from_fprop && takes_stored(asked, weight_->weight.value.cast);
+  Stored from;
   ReadableWeight weight;
-  if (from_fprop) {
+  bool is_stored = false;
+  if (is_from_fprop(role)) {
     const Prepared read = weight_operand(run, OperandRole::fprop_weight);
     weight.copy = decoded(run, read.packed, role);
     weight.view = weight.copy;
   } else {
-    weight = read_weight(run, is_stored);
+    from = stored_weight(run);
+    is_stored = takes_stored(asked, from.cast);
+    weight = read_weight(run, from, is_stored);
   }
   OperandRequest by{asked, context(role, weight_->id, run)};
   place_in_whole(role, by.context);
   Tensor amax;
   if (is_stored)
-    by.context.stored = weight_->value();
+    by.context.stored = from.view;
   else
     share_amax(run, role, weight.view, by, amax);
   Prepared made = prepare_operand(run, weight.copy, weight.view, asked, by.context,

@@ -40,18 +40,19 @@ Tensor MlpBlock::forward(Run& run, const Tensor& x, const Batch&) {
     }
   }
   Source a(activate(run, hidden), parts_.activation);
+  save(run, hidden, parts_.saved.activation);
+  hidden = {};
   Tensor y =
       sum_of_own_tokens(run, parts_.down.forward(run, a), parts_.wires.sums, *x.view().element);
   run.execute(Add{.y = y, .a = x, .b = y});
-  run.save(x);
-  run.save(hidden);
+  save(run, x, parts_.saved.norm);
   return y;
 }
 
 void MlpBlock::backward(Run& run, const View& dy, const Batch&) {
   const Run::Place place = run.in(parts_.name);
-  Tensor hidden = run.restore();
-  const Tensor x = run.restore();
+  const Saved saved_x(run, parts_.saved.norm, *dy.element);
+  Tensor hidden = Saved(run, parts_.saved.activation, *dy.element).values(run);
   Tensor dhidden;
   {
     Source a(activate(run, hidden), parts_.activation);  // made again: cheaper than keeping it
@@ -63,6 +64,7 @@ void MlpBlock::backward(Run& run, const View& dy, const Batch&) {
     activate_backward(run, dhidden, da, hidden);
   }
   hidden = {};
+  const Tensor x = saved_x.values(run);
   Source n = gathered(run, parts_.norm.source(run, x), parts_.wires.inputs);
   Tensor dn = gradient_sum(run, x, n.rows(), parts_.inputs);
   int64_t column = 0;

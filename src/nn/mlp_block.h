@@ -8,7 +8,9 @@
 #include "nn/layer.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
+#include "nn/saved.h"
 #include "nn/tensor_group.h"
+#include "recipe/settings.h"
 
 namespace ng {
 
@@ -22,6 +24,7 @@ class MlpBlock final : public Layer {
     GeluKind gelu = GeluKind::tanh;  ///< where there is no gate
     uint32_t activation = 0;         ///< tensor id of down's input
     TokenWires wires;
+    SavedRecipe saved;
   };
   explicit MlpBlock(Parts parts) : parts_(std::move(parts)) {}
 

@@ -42,11 +42,11 @@ View Parameter::gradient() const {
   return view;
 }
 
-ReadableWeight readable(Run& run, const Parameter& parameter) {
-  const View& value = parameter.value();
+ReadableWeight readable(Run& run, const Stored& weight) {
+  const View& value = weight.view;
   if (!value.has_scales() && (value.is(fp32_format()) || value.is(bf16_format())))
     return {value, {}};
-  return copy_of(run, value, is_exact_in_bf16(parameter.weight.value.cast));
+  return copy_of(run, value, weight.cast.is_exact_in_bf16());
 }
 
 ReadableWeight readable_vector(Run& run, const Parameter& parameter) {
@@ -55,8 +55,8 @@ ReadableWeight readable_vector(Run& run, const Parameter& parameter) {
   return copy_of(run, value, false);
 }
 
-ReadableWeight readable_elements(Run& run, const Parameter& parameter) {
-  View elements = parameter.value();
+ReadableWeight readable_elements(Run& run, const Stored& weight) {
+  View elements = weight.view;
   elements.scales = {};
   return copy_of(run, elements, elements.element->bits <= 8);
 }
@@ -107,7 +107,8 @@ void finish_gradient(Run& run, Parameter& parameter, const float* amax) {
 void forget_step(Parameter& parameter) {
   parameter.grad = {};
   parameter.grad_scales = {};
-  parameter.noisy = parameter.noise_scales = {};
+  parameter.noisy = {};
+  parameter.noise_scales = {};
   parameter.operands = {};
 }
 

@@ -57,8 +57,10 @@ struct Parameter {
   float* good_steps = nullptr;      ///< of MoveAutoScale, persistent; null: it counts none
   Tensor grad;  ///< exists from the first contribution of a step until the update
   std::array<Tensor, 2> grad_scales;  ///< of a finished gradient in few bits; of its tensor
-  /// What GEMMs read in place of the value in this step, where there is noise, and its scales.
-  Tensor noisy, noise_scales;
+  /// What GEMMs read in place of the value in this step, where there is noise, and what noise was
+  /// multiplied by.
+  CastTensor noisy;
+  Tensor noise_scales;
   /// Operands that more than one GEMM of this step reads: fprop's, then dgrad's.
   std::array<Prepared, 2> operands;
   /// Where these lie, where they outlive the step's program; null: in its memory.
@@ -83,11 +85,14 @@ struct ReadableWeight {
   ConstView view;
   Tensor copy;
 };
-[[nodiscard]] ReadableWeight readable(Run& run, const Parameter& parameter);
+[[nodiscard]] ReadableWeight readable(Run& run, const Stored& weight);
+[[nodiscard]] inline ReadableWeight readable(Run& run, const Parameter& parameter) {
+  return readable(run, parameter.weight.value);
+}
 /// A gain or a bias as operations read it: in FP32.
 [[nodiscard]] ReadableWeight readable_vector(Run& run, const Parameter& parameter);
 /// The elements of a weight that has scales, without them.
-[[nodiscard]] ReadableWeight readable_elements(Run& run, const Parameter& parameter);
+[[nodiscard]] ReadableWeight readable_elements(Run& run, const Stored& weight);
 
 /// Where a finished gradient goes: the first of a step overwrites, later ones add.
 struct GradientTarget {

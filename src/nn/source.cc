@@ -34,31 +34,26 @@ Prepared reserve_operand(Run& run, const Tensor& owner, const OperandSpec& spec,
 }  // namespace
 
 CastTensor cast_tensor(Run& run, int64_t rows, int64_t cols, const Operand& cast, MemoryKind kind) {
-  CastTensor made;
-  made.cast = cast;
-  made.elements = run.tensor(rows, cols, *cast.element, kind);
-  const ScaleShape shape = scale_shape(cast, rows, cols);
-  made.scales = run.tensor(shape.rows, shape.cols, scale_element(cast), kind);
-  if (cast.tensor_scale != ScaleKind::none) made.level = run.tensor(1, 1, fp32_format(), kind);
+  Tensor elements = run.tensor(rows, cols, *cast.element, kind), scales, level;
+  if (!cast.is_unscaled()) {
+    const ScaleShape shape = scale_shape(cast, rows, cols);
+    scales = run.tensor(shape.rows, shape.cols, scale_element(cast), kind);
+    if (cast.tensor_scale != ScaleKind::none) level = run.tensor(1, 1, fp32_format(), kind);
+  }
+  return cast_tensor_of(cast, std::move(elements), std::move(scales), std::move(level));
+}
+
+CastTensor cast_tensor_of(const Operand& cast, Tensor elements, Tensor scales, Tensor level) {
+  CastTensor made{.elements = std::move(elements),
+                  .scales = std::move(scales),
+                  .level = std::move(level),
+                  .view = {},
+                  .cast = cast};
   made.view = made.elements;
-  made.view.scales = {made.scales.bytes(), made.scales.view().element, cast.block,
-                      made.level ? made.level.view().as<float>().data : nullptr};
+  if (made.scales)
+    made.view.scales = {made.scales.bytes(), made.scales.view().element, cast.block,
+                        made.level ? made.level.view().as<float>().data : nullptr};
   return made;
-}
-
-bool takes_stored(const OperandSpec& spec, const Operand& cast) {
-  const Block& block = cast.block;
-  const bool is_square = block.kind == Block::Kind::tensor ||
-                         (block.kind == Block::Kind::tile && block.rows == block.cols);
-  return !cast.is_unscaled() && spec.hadamard.size == 0 &&
-         spec.cast == cast.rounded_by(Rounding::nearest) &&
-         (spec.contract == Contract::cols || is_square);
-}
-
-// Eight significant bits and a scale that is a power of two.
-bool is_exact_in_bf16(const Operand& cast) {
-  const bool powers = cast.scale != ScaleKind::fp32 && cast.scale != ScaleKind::e4m3;
-  return cast.element->bits <= 8 && powers && cast.tensor_scale == ScaleKind::none;
 }
 
 Source::Source(const CastTensor& stored, uint32_t tensor)
@@ -82,7 +77,7 @@ ConstView Source::read(Run& run, bool taken) {
     if (!elements_) elements_ = copy(elements, elements.element->bits <= 8);
     return elements_;
   }
-  if (!owner_) owner_ = copy(stored_.view, is_exact_in_bf16(stored_.cast));
+  if (!owner_) owner_ = copy(stored_.view, stored_.cast.is_exact_in_bf16());
   return values_ = owner_;
 }
 

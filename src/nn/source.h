@@ -43,16 +43,12 @@ struct CastTensor {
   Operand cast;
   [[nodiscard]] explicit operator bool() const { return view.rows > 0; }
 };
-/// Room for rows × cols values by `cast`, which has scales.
+/// Room for rows × cols values by `cast`.
 [[nodiscard]] CastTensor cast_tensor(Run& run, int64_t rows, int64_t cols, const Operand& cast,
                                      MemoryKind kind);
-
-/// Whether an operand by `spec` of a tensor stored by `cast` takes its codes and scales: they are
-/// cast the same, and blocks of one row lie along the reduction. [recipes.md §7, rule g]
-[[nodiscard]] bool takes_stored(const OperandSpec& spec, const Operand& cast);
-
-/// Whether BF16 holds every value that is stored by `cast`.
-[[nodiscard]] bool is_exact_in_bf16(const Operand& cast);
+/// Of parts that there are.
+[[nodiscard]] CastTensor cast_tensor_of(const Operand& cast, Tensor elements, Tensor scales,
+                                        Tensor level);
 
 /// What an operand is made by.
 struct OperandRequest {

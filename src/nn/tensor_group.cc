@@ -53,21 +53,9 @@ Source gathered_plainly(Run& run, const Source& mine, const Operand& cast,
   gather_rows(run, Traffic::activations, all);
   const View whole = all;
   if (whole.is(fp32_format()) || whole.is(bf16_format())) return {all, mine.tensor()};
-  Tensor wide = run.tensor(rows, x.cols, is_exact_in_bf16(cast) ? bf16_format() : fp32_format());
+  Tensor wide = run.tensor(rows, x.cols, cast.is_exact_in_bf16() ? bf16_format() : fp32_format());
   run.execute(Store{stored_plainly(wide), all, {}});
   return {wide, mine.tensor()};
-}
-
-/// x by y's cast, with the scale of the group's tensors where one is of all.
-void store_by_group(Run& run, const Stored& y, const ConstView& x, const RandomKey& key) {
-  Tensor amax;
-  if (has_scale_of_all(y.cast)) {
-    amax = run.tensor(1, 1, fp32_format());
-    run.execute(FindAmax{.amax = amax.view().as<float>().data, .x = x});
-    share_amax(run, amax.view().as<float>().data);
-  }
-  run.execute(StoreGradient{
-      .y = y, .x = x, .key = key, .amax = amax ? amax.view().as<float>().data : nullptr});
 }
 
 Tensor as(Run& run, Tensor from, const ElementFormat& to) {
@@ -128,6 +116,17 @@ Tensor narrow_sum(Run& run, Tensor part, const Operand& wire) {
 bool has_scale_of_all(const Operand& cast) {
   return !cast.is_unscaled() &&
          (cast.block.kind == Block::Kind::tensor || cast.tensor_scale != ScaleKind::none);
+}
+
+void store_by_group(Run& run, const Stored& y, const ConstView& x, const RandomKey& key) {
+  Tensor amax;
+  if (has_scale_of_all(y.cast) && run.tensor_group().ranks() > 1) {
+    amax = run.tensor(1, 1, fp32_format());
+    run.execute(FindAmax{.amax = amax.view().as<float>().data, .x = x});
+    share_amax(run, amax.view().as<float>().data);
+  }
+  run.execute(StoreGradient{
+      .y = y, .x = x, .key = key, .amax = amax ? amax.view().as<float>().data : nullptr});
 }
 
 TokenSlice own_tokens(const Run& run, int64_t all) {

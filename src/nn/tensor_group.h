@@ -49,6 +49,9 @@ void for_runs(const TokenSlice& slice, const Positions& at, const Body& body) {
   }
 }
 
+/// y = x, of which ranks have parts, with one scale for all where a scale is of the whole.
+void store_by_group(Run& run, const Stored& y, const ConstView& x, const RandomKey& key);
+
 /// The rows of all ranks, one slice after another, each cast to `wire` by its rank: with the scale
 /// of the whole where a scale is of all of it, so that codes and scales are those of a cast of the
 /// whole. `mine` itself where this rank is alone.

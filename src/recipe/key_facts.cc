@@ -10,21 +10,23 @@
 namespace ng {
 namespace {
 
-constexpr std::string_view kStored[] = {"weights.storage", "dpo.reference_storage",
-                                        "optimizer.moment1", "optimizer.moment2",
-                                        "gradient.communicate"};
+constexpr std::string_view kStored[] = {
+    "weights.storage",   "dpo.reference_storage", "optimizer.moment1",
+    "optimizer.moment2", "gradient.communicate",  "weight_noise.cast",
+    "saved.norm",        "saved.activation",      "saved.attention"};
 /// What stored tensors have no choice of, by check_stored_cast(); weights.update says how weights
-/// are rounded.
+/// are rounded, and what is saved for backward is rounded to nearest.
 constexpr std::string_view kOfOperandsOnly[] = {
     "scaling", "amax_history", "amax_compute", "margin",     "scale_of",
     "fit",     "select",       "scale_max",    "subnormals", "prescale"};
-constexpr std::string_view kOfUpdates[] = {"rounding", "sr_bits"};
+constexpr std::string_view kOfRounding[] = {"rounding", "sr_bits"};
 
 bool is_of_use(std::string_view operand, std::string_view key) {
   if (std::ranges::find(kStored, operand) == std::end(kStored)) return true;
   if (std::ranges::find(kOfOperandsOnly, key) != std::end(kOfOperandsOnly)) return false;
-  const bool is_weights = operand.find("storage") != operand.npos;
-  return !is_weights || std::ranges::find(kOfUpdates, key) == std::end(kOfUpdates);
+  const bool is_rounded_otherwise =
+      operand.find("storage") != operand.npos || operand.starts_with("saved.");
+  return !is_rounded_otherwise || std::ranges::find(kOfRounding, key) == std::end(kOfRounding);
 }
 
 /// The operand that a default names; none where it names no format.

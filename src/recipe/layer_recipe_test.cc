@@ -113,5 +113,55 @@ TEST(LayerRecipe, NipqLearnsTwoToFourteenBitsForATensor) {
     }
 }
 
+TEST(LayerRecipe, NoisyWeightsAreReadAsTheyAreCast) {
+  const std::string noise = "inherit = 'gaussws-all'\nweight_noise.cast = ";
+  const std::pair<std::string, const char*> kWrong[] = {
+      {"'fp8_e4m3'",
+       "weight_noise.cast: fp8_e4m3 of blocks.0.attn.qkv, which linear.fprop.weight, bf16, would "
+       "round once more: at most 8 bits with powers of two as scales, or linear.fprop.weight = "
+       "\"fp32\""},
+      {"'mxfp8_e4m3'\nlinear.fprop.weight = 'mxfp4'",
+       "weight_noise.kind: noise on blocks.0.attn.qkv, whose linear.fprop.weight is mxfp4: "
+       "linear.fprop.weight = \"bf16\", \"fp32\" or what weight_noise.cast says"},
+      {"{ format = 'mxfp8_e4m3', prescale = 0.5 }",
+       "weight_noise.cast.prescale: no GEMM undoes it for a stored tensor: 1.0"}};
+  for (const auto& [cast, problem] : kWrong) try {
+      (void)layer(Recipe::parse(noise + cast, "t.toml"), "blocks.0.attn.q", 0);
+      ADD_FAILURE() << cast;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(problem), std::string::npos) << error.what();
+    }
+  const Recipe table = Recipe::parse(noise + "'table'\nlinear.fprop.weight = 'fp32'", "t.toml");
+  EXPECT_TRUE(layer(table, "blocks.0.attn.q", 0).weight_noise.cast.is_fp32());
+  EXPECT_TRUE(Recipe::parse(table.resolved_toml(), "t.toml").hash() == table.hash());
+}
+
+TEST(SavedRecipe, IsRoundedToNearestByStoredCasts) {
+  const Recipe fp8 = Recipe::parse(
+      "saved.norm = 'fp8_e4m3'\nsaved.activation.block = [1, 16]\n"
+      "saved.activation.format = 'fp8_e5m2'",
+      "t.toml");
+  EXPECT_EQ(fp8.settings(0).saved.norm, operand_of("fp8_e4m3"));
+  EXPECT_EQ(fp8.settings(0).saved.activation.block.cols, 16);
+  EXPECT_TRUE(fp8.settings(0).saved.attention.is_fp32());
+  EXPECT_EQ(Recipe::parse(fp8.resolved_toml(), "t.toml").hash(), fp8.hash());
+  EXPECT_NE(Recipe::parse("", "t.toml").hash(), fp8.hash());
+  const std::pair<const char*, const char*> kWrong[] = {
+      {"saved.norm = { format = 'fp8_e4m3', rounding = 'stochastic' }",
+       "saved.norm.rounding: what is saved for backward draws nothing: \"nearest\""},
+      {"saved.attention = { format = 'fp8_e4m3', scaling = 'delayed' }",
+       "saved.attention.scaling: a stored tensor is scaled when it is stored: \"current\""},
+      {"saved.activation = { element = 'e4m3', scale = 'none' }",
+       "saved.activation.scale: e4m3 elements without scale"},
+      {"[[phase]]\nstart = 0.5\nsaved.norm = 'fp8_e4m3'", "cannot change in the middle of a run"},
+      {"[[override]]\nlayers = '*'\nsaved.norm = 'fp8_e4m3'", "saved"}};
+  for (const auto& [text, problem] : kWrong) try {
+      (void)Recipe::parse(text, "t.toml");
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(problem), std::string::npos) << error.what();
+    }
+}
+
 }  // namespace
 }  // namespace ng

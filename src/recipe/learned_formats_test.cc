@@ -1,5 +1,5 @@
 // Bit-widths to formats, at every boundary of Table C.1.
-#include "recipe/learned_formats.h"
+#include "format/learned_formats.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,13 @@
 #include "recipe/noise_keys.h"
 
 #include "format/operand_values.h"
+#include "recipe/operand_keys.h"
 #include "recipe/update_words.h"
 
 namespace ng {
 namespace {
+
+constexpr const char* kByTable = "table";
 
 Key<RecipeSettings> noise_block_key() {
   const std::string expected = "[32, 32] or \"tensor\"";
@@ -21,6 +24,32 @@ Key<RecipeSettings> noise_block_key() {
             s.weight_noise.block = block;
           },
           [](const RecipeSettings& s) { return print_block(s.weight_noise.block); }};
+}
+
+Key<RecipeSettings> noise_cast_key() {
+  return {
+      {.path = kNoiseCast,
+       .expected = "a format name, a table of operand keys, or \"table\"",
+       .doc = "numbers of the noisy weight, which GEMMs read as it is stored; \"table\": of each "
+              "block those that the source's Table C.1 names for its bits",
+       .takes_table = true,
+       .type = kOperandType,
+       .equation = "ŵ = Q(w + R · s), one rounding",
+       .example = "\"mxfp8_e4m3\""},
+      [](RecipeSettings& s, const TomlItem& item) {
+        WeightNoise& noise = s.weight_noise;
+        noise.casts_by_table = item.value->value<std::string>() == kByTable;
+        if (noise.casts_by_table)
+          noise.cast = operand_of("bf16");
+        else
+          change_operand(noise.cast, item);
+      },
+      [](const RecipeSettings& s) {
+        const WeightNoise& noise = s.weight_noise;
+        if (noise.casts_by_table) return toml_quote(kByTable);
+        if (noise.casts_plainly()) return toml_quote(noise.cast.is_fp32() ? "fp32" : "bf16");
+        return print_operand(noise.cast);
+      }};
 }
 
 /// The layers that get noise, and what noise.
@@ -73,13 +102,16 @@ void add_bits(Keys<RecipeSettings>& keys) {
 
 }  // namespace
 
+const Operand* narrow_noise_cast(const RecipeSettings& settings) {
+  const WeightNoise& noise = settings.weight_noise;
+  return noise.casts_by_table || noise.casts_plainly() ? nullptr : &noise.cast;
+}
+
 Keys<RecipeSettings> weight_noise_keys() {
   Keys<RecipeSettings> keys;
   add_kind(keys);
   add_bits(keys);
-  keys.push_back(choice_key<RecipeSettings>(
-      "weight_noise.cast", [](auto& s) -> auto& { return s.weight_noise.cast; }, kComputes,
-      "format of the noisy weight"));
+  keys.push_back(noise_cast_key());
   return keys;
 }
 

@@ -6,6 +6,7 @@
 #include "base/glob.h"
 #include "recipe/gemm_rules.h"
 #include "recipe/layer_names.h"
+#include "recipe/noise_keys.h"
 #include "recipe/operand_keys.h"
 #include "recipe/settings_keys.h"
 #include "recipe/stored_rules.h"
@@ -188,13 +189,25 @@ void check_proxy(const WeightNoise& noise, const std::string& place) {
 void check_noise(const RecipeSettings& settings, const LayerPlace& layer,
                  const std::string& place) {
   if (!has_noise(settings, layer)) return;
-  check_proxy(settings.weight_noise, place);
+  const WeightNoise& noise = settings.weight_noise;
+  check_proxy(noise, place);
   const Operand& weight = settings.linear.fprop.right;
-  if (weight.is_fp32() || weight == operand_of("bf16")) return;
-  throw Error(
-      {place, "weight_noise.kind",
-       fmt::format("noise on {}, whose linear.fprop.weight is {}", layer.name, describe(weight)),
-       "linear.fprop.weight = \"bf16\" or \"fp32\" for these layers"});
+  const bool is_bf16 = weight == operand_of("bf16");
+  const bool is_taken =  // its codes and scales, as they are stored
+      !noise.casts_plainly() && !noise.casts_by_table && settings.linear.fprop.hadamard == 0 &&
+      weight == noise.cast.rounded_by(Rounding::nearest);
+  if (!weight.is_fp32() && !is_bf16 && !is_taken)
+    throw Error(
+        {place, "weight_noise.kind",
+         fmt::format("noise on {}, whose linear.fprop.weight is {}", layer.name, describe(weight)),
+         noise.casts_plainly() || noise.casts_by_table
+             ? "linear.fprop.weight = \"bf16\" or \"fp32\" for these layers"
+             : "linear.fprop.weight = \"bf16\", \"fp32\" or what weight_noise.cast says"});
+  if (is_bf16 && !noise.casts_plainly() && !noise.casts_by_table && !noise.cast.is_exact_in_bf16())
+    throw Error({place, kNoiseCast,
+                 fmt::format("{} of {}, which linear.fprop.weight, bf16, would round once more",
+                             describe(noise.cast), layer.name),
+                 "at most 8 bits with powers of two as scales, or linear.fprop.weight = \"fp32\""});
 }
 
 /// The same error with the layer, the model's depth and the phase it arises in.
@@ -283,6 +296,9 @@ RecipeSettings ResolvedRecipe::settings_of(const LayerPlace& layer, int phase,
     if (after) after(i, settings);
   }
   check_noise(settings, layer, source.place);
+  WeightNoise& noise = settings.weight_noise;  // by the table it is stored as GEMMs read it
+  if (noise.casts_by_table && settings.linear.fprop.right.is_fp32())
+    noise.cast = settings.linear.fprop.right;
   set_outputs(settings);
   return settings;
 }

@@ -10,6 +10,7 @@ LayerRecipe::LayerRecipe() {
 
 RecipeSettings::RecipeSettings() {
   optimizer.moment1 = optimizer.moment2 = gradient.communicate = operand_of("fp32");
+  saved.norm = saved.activation = saved.attention = operand_of("fp32");
   for (Operand* wire : {&communication.activations, &communication.weights, &communication.sums})
     *wire = operand_of("bf16");
 }

@@ -41,7 +41,16 @@ struct WeightNoise {
   double b_target = 4;
   double bitwidth_weight_decay = 0.1;
   double bitwidth_loss = 0;
-  Compute cast = Compute::bf16;  ///< of the noisy weight
+  /// Of the noisy weight.
+  Operand cast = operand_of("bf16");
+  /// Each block first by the format that Table C.1 names for its bits; then `cast` follows what the
+  /// GEMM reads, FP32 or BF16.
+  bool casts_by_table = false;
+
+  /// Rounded to FP32 or BF16 and to nothing else.
+  [[nodiscard]] bool casts_plainly() const {
+    return !casts_by_table && (cast.is_fp32() || cast == operand_of("bf16"));
+  }
   friend bool operator==(const WeightNoise&, const WeightNoise&) = default;
 };
 
@@ -54,6 +63,7 @@ struct WeightStorage {
   bool momentum_feedback = false;  ///< the rounding error goes into the first moment
   double rtol = 1e-2;
   int max_iters = 32;
+  StepSearch search = StepSearch::norms;
   int residual_bits = 8;
   bool is_frozen = false;  ///< nothing updates them: of a model that is only evaluated
   friend bool operator==(const WeightStorage&, const WeightStorage&) = default;
@@ -95,6 +105,14 @@ struct GradientRecipe {
   [[nodiscard]] bool counts_good_steps() const { return auto_scale_growth_after > 1; }
 };
 
+/// As what forward keeps, for backward, what operations that are no GEMM read; FP32: as it was
+/// made. [rivals.md §2.9]
+struct SavedRecipe {
+  Operand norm;        ///< the input of a block's norms, of which backward makes their output again
+  Operand activation;  ///< GELU's input, or gate and up
+  Operand attention;   ///< q, k and v, and attention's output
+};
+
 struct CommunicationRecipe {
   Operand activations, weights, sums;
 };
@@ -107,6 +125,7 @@ struct RecipeSettings : LayerRecipe {
   Compute compute = Compute::fp32;
   OptimizerRecipe optimizer;
   GradientRecipe gradient;
+  SavedRecipe saved;
   CommunicationRecipe communication;
 
   /// Every default: FP32 everywhere.

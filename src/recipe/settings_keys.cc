@@ -5,6 +5,7 @@
 #include "recipe/noise_keys.h"
 #include "recipe/operand_keys.h"
 #include "recipe/operand_rules.h"
+#include "recipe/update_keys.h"
 #include "recipe/update_words.h"
 
 namespace ng {
@@ -12,13 +13,16 @@ namespace {
 
 using Settings = RecipeSettings;
 using SettingsKey = Key<RecipeSettings>;
-using enum UpdateRule;
 
-/// A key, and where its operand lies if its value is one.
+/// A key, and where its operand lies if its value is one; null where it is another word.
 struct Row : SettingsKey {
   Row(SettingsKey key)  // NOLINT(google-explicit-constructor): every key is a row
       : SettingsKey(std::move(key)) {}
-  std::function<const Operand&(const Settings&)> operand;
+  std::function<const Operand*(const Settings&)> operand;
+
+  [[nodiscard]] const Operand* operand_in(const Settings& s) const {
+    return operand ? operand(s) : nullptr;
+  }
 };
 using Rows = std::vector<Row>;
 
@@ -30,7 +34,7 @@ SettingsKey settings_choice(std::string path, Get get, Choices<Enum> choices, st
 template <class Get>
 Row operand(std::string path, Get get, std::string doc) {
   Row row = operand_key<Settings>(std::move(path), get, std::move(doc));
-  row.operand = [=](const Settings& s) -> const Operand& { return get(s); };
+  row.operand = [=](const Settings& s) { return &get(s); };
   return row;
 }
 
@@ -142,67 +146,6 @@ void add_linear(Rows& keys) {
       [](auto& s) -> auto& { return s.linear.wgrad; });
 }
 
-/// One rule, or a list of momentum_feedback with nearest or stochastic.
-SettingsKey update_key() {
-  std::vector<std::string_view> names = kUpdateRules.names();
-  names.push_back("momentum_feedback");
-  const std::string expected =
-      one_of(names) + "; a list may join momentum_feedback with nearest or stochastic";
-  return {
-      {.path = "weights.update",
-       .expected = expected,
-       .doc = "how an update is rounded into weights without FP32 master",
-       .type = "strings",
-       .equation = "nearest: w' = RN(w + D), D = lr · u; stochastic: SR(w + D); precision_aware: "
-                   "RN(w + α · u) with |w' - w| = lr · |u|; kahan: RN(w + y), y = D - c, c the "
-                   "error of the last; residual: RN(w + c + D), c in residual_bits; "
-                   "momentum_feedback: m ← m - (w + D - w') · (1 - β1) / (β1 · η)",
-       .example = "[\"stochastic\", \"momentum_feedback\"]",
-       .beside = "storage = \"bf16\""},
-      [=](Settings& s, const TomlItem& item) {
-        WeightStorage result = s.weights;
-        result.update = nearest;
-        result.momentum_feedback = false;
-        int rules = 0;
-        for (const std::string& name : read_texts(item)) {
-          const toml::value<std::string> value(name);
-          const size_t i = read_choice({&value, item.path, item.place}, names);
-          if (i == kUpdateRules.items.size()) {
-            result.momentum_feedback = true;
-          } else {
-            result.update = kUpdateRules.items[i].second;
-            ++rules;
-          }
-        }
-        if (rules > 1) item.refuse_value("one rule: two would round the same sum");
-        if (result.momentum_feedback && result.update == precision_aware)
-          item.refuse_value(
-              "one of them: what is fed back is the error of a step as long as "
-              "Adam's, and precision_aware takes another");
-        if (result.momentum_feedback && result.update != nearest && result.update != stochastic)
-          item.refuse_value("one of them: " + std::string(kUpdateRules.name_of(result.update)) +
-                            " keeps the error beside the weight, and it would be made up for "
-                            "twice");
-        s.weights = result;
-      },
-      [](const Settings& s) { return update_text(s.weights); }};
-}
-
-SettingsKey residual_bits_key() {
-  return {{.path = "weights.residual_bits",
-           .expected = "8 or 4",
-           .doc = "residual: bits of what rounding took off, kept beside each weight",
-           .type = "integer",
-           .equation = "c = (x - w') in units of ulp(w') / 2^residual_bits",
-           .example = "4"},
-          [](Settings& s, const TomlItem& item) {
-            const int64_t bits = item.value->is_integer() ? item.value->as_integer()->get() : 0;
-            if (bits != 4 && bits != 8) item.refuse_value("8 or 4");
-            s.weights.residual_bits = int(bits);
-          },
-          [](const Settings& s) { return print_value(int64_t{s.weights.residual_bits}); }};
-}
-
 void add_weights(Rows& keys) {
   using Master = WeightStorage::Master;
   keys.push_back(operand(
@@ -213,7 +156,7 @@ void add_weights(Rows& keys) {
       Choices<Master>{{{"none", Master::none}, {"fp32", Master::fp32}, {"fp16", Master::fp16}}},
       "a wider copy that updates go into"));
   keys.back().beside = "storage = \"fp8_e4m3\"";
-  keys.push_back(update_key());
+  keys.push_back(weights_update_key());
   keys.push_back(number_key<Settings>(
       "weights.rtol", [](auto& s) -> auto& { return s.weights.rtol; }, {0, 1, true, true},
       "precision_aware: relative tolerance"));
@@ -221,6 +164,13 @@ void add_weights(Rows& keys) {
   keys.push_back(integer_key<Settings>(
       "weights.max_iters", [](auto& s) -> auto& { return s.weights.max_iters; }, {1, 1000},
       "precision_aware: most bisections"));
+  keys.push_back(settings_choice(
+      "weights.search", [](auto& s) -> auto& { return s.weights.search; },
+      Choices<StepSearch>{{{"norms", StepSearch::norms}, {"printed", StepSearch::printed}}},
+      "precision_aware: how α is found; printed: as the notes print it"));
+  keys.back().equation =
+      "norms: double α from lr on, then bisect, until |w' - w| = lr · |u|; printed: bisect [0, 1] "
+      "until |w' - w|² = lr · |u|², the last try counts";
   keys.push_back(residual_bits_key());
 }
 
@@ -282,6 +232,19 @@ void add_gradient(Rows& keys) {
       "how gradients are dealt to ranks"));
 }
 
+void add_saved(Rows& keys) {
+  keys.push_back(operand(
+      "saved.norm", [](auto& s) -> auto& { return s.saved.norm; },
+      "as what a block's norms keep their inputs for backward, which makes their outputs of that; "
+      "fp32: as it was made"));
+  keys.push_back(operand(
+      "saved.activation", [](auto& s) -> auto& { return s.saved.activation; },
+      "the same of GELU's input, or of gate and up"));
+  keys.push_back(operand(
+      "saved.attention", [](auto& s) -> auto& { return s.saved.attention; },
+      "the same of q, k and v, and of attention's output"));
+}
+
 void add_communication(Rows& keys) {
   keys.push_back(operand(
       "communication.activations", [](auto& s) -> auto& { return s.communication.activations; },
@@ -298,10 +261,14 @@ const Rows& all_rows() {
   static const Rows rows = [] {
     Rows all;
     add_linear(all);
-    for (SettingsKey& key : weight_noise_keys()) all.push_back(std::move(key));
+    for (SettingsKey& key : weight_noise_keys()) {
+      all.push_back(std::move(key));
+      if (all.back().path == kNoiseCast) all.back().operand = narrow_noise_cast;
+    }
     add_weights(all);
     add_optimizer(all);
     add_gradient(all);
+    add_saved(all);
     add_communication(all);
     return all;
   }();
@@ -315,7 +282,8 @@ const Settings& default_settings() {
 
 bool is_default(const Row& row, const Settings& settings) {
   const Settings& defaults = default_settings();
-  if (row.operand && row.operand(settings) == row.operand(defaults)) return true;  // quicker
+  const Operand *here = row.operand_in(settings), *there = row.operand_in(defaults);
+  if (here != nullptr && there != nullptr && *here == *there) return true;  // quicker
   return row.print(settings) == row.print(defaults);
 }
 
@@ -328,8 +296,8 @@ template <class Use>
 void visit_operands(const Settings& settings, const toml::table& patch, const std::string& prefix,
                     const Use& use) {
   for (const Row& row : all_rows())
-    if (row.operand)
-      if (const auto item = find_item(patch, row.path, prefix)) use(row.operand(settings), *item);
+    if (const Operand* operand = row.operand_in(settings))
+      if (const auto item = find_item(patch, row.path, prefix)) use(*operand, *item);
 }
 
 }  // namespace
@@ -361,11 +329,13 @@ bool is_phase_key(std::string_view path) { return path == "compute" || is_linear
 
 std::string differing_keys(const RecipeSettings& settings) {
   std::vector<std::string> lines;
-  for (const Row& row : all_rows())
-    if (!is_default(row, settings))
-      lines.push_back(
-          row.first_path() + " = " +
-          (row.operand ? print_without_format(row.operand(settings)) : row.print(settings)) + "\n");
+  for (const Row& row : all_rows()) {
+    if (is_default(row, settings)) continue;
+    const Operand* operand = row.operand_in(settings);
+    lines.push_back(row.first_path() + " = " +
+                    (operand != nullptr ? print_without_format(*operand) : row.print(settings)) +
+                    "\n");
+  }
   std::sort(lines.begin(), lines.end());
   std::string text;
   for (const std::string& line : lines) text += line;

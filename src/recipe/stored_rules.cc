@@ -112,6 +112,13 @@ void check_gradient(const GradientRecipe& gradient, const std::string& place) {
                  "\"fp32\", or gradient.communicate with one scale for the tensor"});
 }
 
+void check_saved(const Operand& cast, const std::string& key, const std::string& place) {
+  check_stored_cast(cast, key, place);
+  if (cast.rounding != Rounding::nearest)
+    throw Error(
+        {place, key + ".rounding", "what is saved for backward draws nothing", "\"nearest\""});
+}
+
 void check_stored(const RecipeSettings& settings, const std::string& place) {
   const CommunicationRecipe& sent = settings.communication;
   check_sent(sent.activations, "communication.activations", place);
@@ -120,6 +127,10 @@ void check_stored(const RecipeSettings& settings, const std::string& place) {
   check_weights(settings, place);
   check_gradient(settings.gradient, place);
   check_stored_cast(settings.weights.storage, "weights.storage", place);
+  check_stored_cast(settings.weight_noise.cast, "weight_noise.cast", place);
+  check_saved(settings.saved.norm, "saved.norm", place);
+  check_saved(settings.saved.activation, "saved.activation", place);
+  check_saved(settings.saved.attention, "saved.attention", place);
   check_stored_cast(settings.optimizer.moment1, "optimizer.moment1", place);
   check_stored_cast(settings.optimizer.moment2, "optimizer.moment2", place);
   if (settings.optimizer.kind == OptimizerRecipe::Kind::sgd &&

@@ -90,6 +90,8 @@ void warn_of_update(const RecipeSettings& settings, Sentences& warnings) {
   warn_of_idle("rtol", w.rtol == defaults.rtol, UpdateRule::precision_aware, "precision_aware");
   warn_of_idle("max_iters", w.max_iters == defaults.max_iters, UpdateRule::precision_aware,
                "precision_aware");
+  warn_of_idle("search", w.search == defaults.search, UpdateRule::precision_aware,
+               "precision_aware");
   const bool saturates = w.storage.scale == ScaleKind::e8m0 &&
                          w.storage.scale_rule == ScaleRule::floor &&
                          w.storage.element->kind == ElementKind::floating;
@@ -134,7 +136,11 @@ std::vector<std::string> noise_warnings(const Recipe& recipe, std::span<const st
     if (layer.weight_noise.kind == NoiseKind::none) continue;
     is_somewhere = true;
     const Operand& dgrad = layer.linear.dgrad.right;
-    if (warnings.empty() && !dgrad.is_unscaled())
+    const bool is_taken = takes_stored({.cast = dgrad,
+                                        .contract = Contract::rows,
+                                        .hadamard = {.size = layer.linear.dgrad.hadamard}},
+                                       layer.weight_noise.cast);
+    if (warnings.empty() && !dgrad.is_unscaled() && !is_taken)
       warnings.push_back(fmt::format(
           "linear.dgrad.weight: {} rounds the noisy weight of {} once more, so that the backward "
           "pass is not that of the forward pass: \"bf16\" or \"fp32\" beside noise",

@@ -69,6 +69,8 @@ TEST(Warnings, OfKeysOfUpdatesThatMeanNothing) {
             "weights.rtol: has no effect without update = \"precision_aware\"");
   EXPECT_EQ(only_warning(bf16 + "max_iters=5}"),
             "weights.max_iters: has no effect without update = \"precision_aware\"");
+  EXPECT_EQ(only_warning(bf16 + "search='printed'}"),
+            "weights.search: has no effect without update = \"precision_aware\"");
   EXPECT_TRUE(warned_recipe("weights={storage='bf16', update='residual', residual_bits=4}")
                   .warnings()
                   .empty());

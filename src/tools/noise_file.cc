@@ -77,17 +77,15 @@ class NoisyTensor {
       for (int64_t c = 0; c < of_.weight.cols; ++c) noise.push_back(noise_at(of_, r, c));
     return noise;
   }
-  /// ŵ as FP32 values, and what noise was multiplied by, of each block.
+  /// ŵ and the weight alone as FP32 values, both cast, and what noise was multiplied by, of each
+  /// block.
   struct Forward {
-    std::vector<float> weight, scales;
+    std::vector<float> weight, alone, scales;
   };
   [[nodiscard]] Forward forward() {
-    const bool in_bf16 = recipe_.cast == Compute::bf16;
     const View y = put({}, of_.weight.rows, of_.weight.cols);
-    const TemporaryTensor rounded(backend_, bf16_format(), y.rows, y.cols);
-    backend_.execute(AddNoise{.y = in_bf16 ? rounded.view() : y, .scales = scales_, .of = of_});
-    if (in_bf16) backend_.execute(Copy{.y = y, .x = rounded.view()});
-    return {.weight = download(backend_, y), .scales = download(backend_, scales_)};
+    backend_.execute(AddNoise{.y = y, .scales = scales_, .of = of_});
+    return {.weight = cast(y), .alone = cast(of_.weight), .scales = download(backend_, scales_)};
   }
   /// b_t of each block; nipq: b as this step has it.
   [[nodiscard]] std::vector<float> bits() const {
@@ -120,6 +118,12 @@ class NoisyTensor {
   }
 
  private:
+  /// FP32 values as the recipe casts ŵ.
+  [[nodiscard]] std::vector<float> cast(const ConstView& x) {
+    const TemporaryTensor y(backend_, recipe_.cast, x.rows, x.cols);
+    backend_.execute(cast_of_noisy(recipe_, y.stored(), x, of_));
+    return y.download();
+  }
   /// Zeros where there are no values.
   View put(const std::vector<float>& values, int64_t rows, int64_t cols) {
     tensors_.emplace_back(backend_, rows, cols);
@@ -149,20 +153,20 @@ float scale_at(const NoisyWeight& of, const std::vector<float>& scales, int64_t 
   return scales[static_cast<size_t>(block)];
 }
 
-/// Noise and ŵ of all elements of a tensor.
+/// Of all elements of a tensor.
 struct Noised {
-  std::vector<float> weight, noise, noisy, scales;
+  std::vector<float> noise;
+  NoisyTensor::Forward made;
 };
 
-void count(const Noised& of, const NoisyWeight& how, Compute cast, NoiseFileReport& report) {
+void count(const Noised& of, const NoisyWeight& how, NoiseFileReport& report) {
   for (size_t i = 0; i < of.noise.size(); ++i) {
-    report.not_finite += std::isfinite(of.noisy[i]) ? 0 : 1;
+    report.not_finite += std::isfinite(of.made.weight[i]) ? 0 : 1;
     report.nonzero += of.noise[i] != 0 ? 1 : 0;
     const auto at = static_cast<int64_t>(i);
     const float added =
-        of.noise[i] * scale_at(how, of.scales, at / how.weight.cols, at % how.weight.cols);
-    const float alone = cast == Compute::bf16 ? round_to_bf16(of.weight[i]) : of.weight[i];
-    report.lost += added != 0 && of.noisy[i] == alone ? 1 : 0;
+        of.noise[i] * scale_at(how, of.made.scales, at / how.weight.cols, at % how.weight.cols);
+    report.lost += added != 0 && of.made.weight[i] == of.made.alone[i] ? 1 : 0;
   }
 }
 
@@ -188,15 +192,11 @@ NoiseFileReport add_noise_to(const std::string& in, const std::string& out, cons
   const std::vector<int64_t> shape = {input.rows(), input.cols()};
   const std::vector<int64_t> blocks = {tensor.of().bit_widths.rows, tensor.of().bit_widths.cols};
   OutputTensors output;
-  NoisyTensor::Forward forward = tensor.forward();
-  const Noised of{.weight = input.weight(),
-                  .noise = tensor.noise(),
-                  .noisy = std::move(forward.weight),
-                  .scales = std::move(forward.scales)};
+  const Noised of{.noise = tensor.noise(), .made = tensor.forward()};
   const std::vector<float> bits = tensor.bits();
   output.add("noise", shape) = of.noise;
-  output.add("weight_hat", shape) = of.noisy;
-  output.add("scale", blocks) = of.scales;
+  output.add("weight_hat", shape) = of.made.weight;
+  output.add("scale", blocks) = of.made.scales;
   output.add("b_t", blocks) = bits;
   if (input.has("grad")) {
     NoisyTensor::Gradients gradients = tensor.gradients();
@@ -217,7 +217,7 @@ NoiseFileReport add_noise_to(const std::string& in, const std::string& out, cons
   report.least_bits = widths.least;
   report.mean_bits = widths.mean;
   report.most_bits = widths.most;
-  count(of, tensor.of(), noise_recipe.cast, report);
+  count(of, tensor.of(), report);
   return report;
 }
 

@@ -13,6 +13,7 @@ Json shares(const OperandStats& stats) {
     return static_cast<double>(count) / static_cast<double>(stats.values);
   };
   Json json = {{"saturated", share(stats.saturated)}, {"flushed", share(stats.flushed)}};
+  if (stats.narrowed > 0) json["narrowed"] = share(stats.narrowed);
   if (stats.nan + stats.inf > 0) json["nonfinite"] = stats.nan + stats.inf;
   return json;
 }
@@ -42,6 +43,14 @@ Json operand_shares_by_layer(std::span<const OperandStats> counted, const Model&
       json[layer][role]["sqnr_db"] = std::round(sqnr_db * 1000) / 1000;  // of a sample
   }
   return json;
+}
+
+OperandStats lost_of_noisy_weights(std::span<const OperandStats> counted, const Model& model) {
+  constexpr auto kWeight = static_cast<size_t>(OperandRole::fprop_weight);
+  OperandStats sum;
+  for (size_t i = kWeight; i < counted.size(); i += kOperandRoles)
+    if (model.linears()[i / kOperandRoles]->has_noise()) sum += counted[i];
+  return sum;
 }
 
 }  // namespace ng

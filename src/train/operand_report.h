@@ -17,4 +17,8 @@ namespace ng {
 [[nodiscard]] Json operand_shares_by_layer(std::span<const OperandStats> counted,
                                            const Model& model, const OperandErrors& errors);
 
+/// What casts of noisy weights lost, over all layers with noise; no values where it is not counted.
+[[nodiscard]] OperandStats lost_of_noisy_weights(std::span<const OperandStats> counted,
+                                                 const Model& model);
+
 }  // namespace ng

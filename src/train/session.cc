@@ -198,6 +198,7 @@ void Session::train_one(int64_t step) {
   if (world().ranks() > 1) metrics.sent = report.sent;
   metrics.exchange = report.exchange;
   const std::vector<OperandStats> counted = model_->read_stats(*run_);
+  result_.noisy_weights = lost_of_noisy_weights(counted, *model_);
   const bool is_updated = detail && !report.skipped && report.targets > 0;
   // Reports are those of all ranks, which all ask for them.
   const Json updates = is_updated ? updates_json(*model_, trainer_->update_reports(), lr) : Json();

@@ -65,6 +65,7 @@ struct SessionResult {
   int64_t skipped = 0;                          ///< steps skipped by this process
   std::optional<ValidationMetrics> validation;  ///< the last one
   TimeByKind validating{};                      ///< seconds of operations, by this process
+  OperandStats noisy_weights{};                 ///< what their casts lost in the last step
   std::string sample;                           ///< generated text; empty when interrupted
                                                 ///< or where no logit is finite
 };

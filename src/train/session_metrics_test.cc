@@ -89,6 +89,29 @@ TEST_F(SessionMetrics, FullPrecisionUpdatesDoWhatIsAsked) {
   EXPECT_FALSE(update.contains("alpha_over_lr"));
 }
 
+// What casts of noisy weights lost is in the lines, by layer in the last, and in the result.
+TEST_F(SessionMetrics, LossesOfNoisyWeightsAreTold) {
+  Listener listener;
+  const auto trained = [&](const char* cast) {
+    remove_all(in("out"));
+    return train(config({"recipe=gaussws-all", std::string("recipe.weight_noise.cast=") + cast}),
+                 listener)
+        .noisy_weights;
+  };
+  EXPECT_EQ(trained("bf16").values, 0u) << "nothing is lost, nothing counted";
+  const OperandStats lost = trained("mxfp8_e4m3");
+  EXPECT_EQ(lost.values, 1u * (2 * 12 * 12 + 2 * 6 * 12 + 3 * 12 * 20));
+  EXPECT_NEAR(static_cast<double>(lost.narrowed) / static_cast<double>(lost.values), 15.0 / 16,
+              0.05);
+  for (const Json& line : lines())
+    if (line["step"] == 6 && line.contains("operands")) {
+      const Json& up = line["operands"]["blocks.0.mlp.up"]["fprop.weight"];
+      EXPECT_NEAR(up["narrowed"].get<double>(), 15.0 / 16, 0.1);
+      return;
+    }
+  FAIL() << "no line of the last step";
+}
+
 /// Gives one matrix a gradient that FP16 does not hold the square of, in step 3.
 struct WithHugeGradients : Listener {
   void started(Session& session, int64_t) override {

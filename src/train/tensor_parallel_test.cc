@@ -276,7 +276,9 @@ TEST(TensorParallel, RanksRepeatTheirBits) {
 }
 
 TEST(TensorParallel, RecomputedBlocksHaveTheSameBits) {
-  TinyRunOptions options = options_of("inherit='fp8-lm'", Architecture::llama);
+  TinyRunOptions options = options_of(
+      "inherit='fp8-lm'\nsaved={norm='fp8_e4m3', activation='fp8_e4m3', attention='fp8_e4m3'}",
+      Architecture::llama);
   const ParallelOutcome kept = train(options, {2, 2}, 2);
   options.recompute = RecomputePolicy::block;
   EXPECT_TRUE(train(options, {2, 2}, 2).after == kept.after);

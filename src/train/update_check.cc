@@ -23,7 +23,8 @@ bool are_alike(const Parameter& a, const Parameter& b) {
   };
   return same(u.value, w.value) && same(u.master, w.master) && u.carry.element == w.carry.element &&
          u.rule == w.rule && u.momentum_feedback == w.momentum_feedback && u.rtol == w.rtol &&
-         u.max_iters == w.max_iters && same(a.moment1, b.moment1) && same(a.moment2, b.moment2) &&
+         u.max_iters == w.max_iters && u.search == w.search && same(a.moment1, b.moment1) &&
+         same(a.moment2, b.moment2) &&
          layers::place_of(a.spec.name).part == layers::place_of(b.spec.name).part;
 }
 

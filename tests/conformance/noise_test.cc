@@ -1,6 +1,6 @@
 // Noise on weights: `ref` fixes the bits of noisy weights, scales and gradients, for every kind,
 // also where blocks are ragged.
-#include "conformance.h"
+#include "stored_tensors.h"
 
 namespace ng::conformance {
 namespace {
@@ -71,6 +71,45 @@ TEST(Conformance, AddNoise) {
             with.execute(AddNoise{.y = y, .scales = scales, .of = given.of});
             return {{"y", y.values()}, {"scales", scales.values()}};
           });
+}
+
+// Bit-widths of all formats of Table C.1, the edges between them and what is none.
+TEST(Conformance, RoundByBits) {
+  for (const NoiseCase& c : kCases)
+    for (const DrawnSize& size : kNoiseSizes)
+      for (const ElementFormat* to : {&fp32_format(), &bf16_format()})
+        conform(text_of(c, size), [&](const Place& with) -> Results {
+          Given given(with, c, size, fp32_format());
+          Matrix bits = Given::bit_widths(c, size);
+          const float b_i[] = {-0.5f, 0.5f, 1, 3, 5, std::numeric_limits<float>::quiet_NaN()};
+          for (int64_t r = 0; r < bits.rows(); ++r)
+            for (int64_t k = 0; k < bits.cols(); ++k) bits.at(r, k) = b_i[(r + k) % 6];
+          const Tensor of_bits = with.fp32(bits);
+          given.of.bit_widths = of_bits;
+          Matrix sum = Given::weights(size);
+          sum.at(0, size.cols - 1) = std::numeric_limits<float>::infinity();
+          const Tensor x = with.fp32(sum);
+          Tensor y = with.stored(Matrix(size.rows, size.cols), *to);
+          with.execute(RoundByBits{.y = y, .x = x, .of = given.of});
+          return {{"y", y.values()}};
+        });
+}
+
+TEST(Conformance, CountCast) {
+  for (const DrawnSize& size : kNoiseSizes)
+    conform(fmt::format("counts {}x{}", size.rows, size.cols), [&](const Place& with) -> Results {
+      const Tensor x = with.fp32(Matrix(size.rows, size.cols).fill_uniform(1, 100));
+      const StoredTensor y(with.backend, cast_of("mxfp4"), size.rows, size.cols);
+      Buffer<OperandStats> stats = with.buffer(std::vector<OperandStats>(1, {.values = 3}));
+      with.execute(StoreGradient{.y = y.stored(), .x = x, .key = {}});
+      with.execute(CountCast{.stats = stats.data(), .x = x, .y = y.view()});
+      const OperandStats s = stats.values().front();
+      EXPECT_EQ(s.values, static_cast<uint64_t>(size.rows * size.cols) + 3);
+      std::vector<float> counts;
+      for (const uint64_t count : {s.saturated, s.flushed, s.narrowed})
+        counts.push_back(static_cast<float>(count));
+      return {{"counts", Matrix::row(counts)}};
+    });
 }
 
 TEST(Conformance, AddNoiseBackward) {

@@ -11,7 +11,8 @@ namespace {
 TEST(Conformance, StoreGradient) {
   for (const Size& size : kSizes)
     for (const Operand& cast :
-         {cast_of("bf16"), cast_of("fp8_e4m3"), scaled_by_power("fp8_e4m3"), cast_of("fp8_e5m2"),
+         {cast_of("bf16"), cast_of("fp8_e4m3"), scaled_by_power("fp8_e4m3"),
+          in_blocks("fp8_e4m3", 1, 128), cast_of("fp8_e5m2"),
           cast_of("mxfp8_e4m3", Rounding::stochastic), cast_of("mxfp4"), cast_of("nvfp4")})
       for (const float bad : {0.0f, std::numeric_limits<float>::infinity()})
         conform(fmt::format("{} {}x{} {}", describe(cast), size.rows, size.cols, bad),

@@ -51,6 +51,8 @@ std::vector<UpdatesCase> cases() {
     all.push_back(of(name + " residual 8", storage, UpdateRule::residual, "int8"));
     all.push_back(of(name + " residual 4", storage, UpdateRule::residual, "int4"));
     all.push_back(of(name + " precision aware", storage, UpdateRule::precision_aware));
+    all.push_back(of(name + " precision aware as printed", storage, UpdateRule::precision_aware));
+    all.back().weight.search = StepSearch::printed;
     all.push_back(of(name + " feedback", storage, UpdateRule::stochastic));
     all.back().weight.momentum_feedback = true;
     all.push_back(all.back());

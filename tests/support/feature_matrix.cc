@@ -23,6 +23,7 @@ enum Factor : size_t {
   kFrom,
   kCompute,
   kOutput,
+  kSaved,
   kPhase,
   kOverride,
   kFactors
@@ -62,6 +63,10 @@ const std::vector<FeatureFactor>& factors() {
       {"from", {"original", "fprop"}},
       {"compute", {"fp32", "bf16"}},
       {"output", {"compute", "fp32", "bf16"}},
+      {"saved",
+       {"",
+        "saved = {norm = \"fp8_e4m3\", activation = \"fp8_e4m3\", attention = \"mxfp8_e4m3\"}\n",
+        "saved.activation = {format = \"fp8_e4m3\", block = [1, 128]}\n"}},
       {"phase",
        {"", "[[phase]]\nstart = 0.5\nlinear.fprop = {input = \"bf16\", weight = \"bf16\"}\n",
         "[[phase]]\nstart = 0.5\ncompute = \"bf16\"\nlinear.dgrad.grad = \"mxfp8_e4m3\"\n"}},
@@ -190,12 +195,12 @@ std::string feature_recipe(const FeatureLevels& levels) {
   const std::string backward =
       fmt::format("hadamard = {}, hadamard_signs = \"{}\"", level(kHadamard), level(kSigns));
   return fmt::format(
-      "compute = \"{}\"\n"
+      "compute = \"{}\"\n{}"
       "linear.fprop = {{input = {}, weight = {}, hadamard = {}, output = \"{}\"}}\n"
       "linear.dgrad = {{grad = {}, weight = {}, {}}}\n"
       "linear.wgrad = {{grad = {}, input = {}, {}}}\n{}{}",
-      level(kCompute), level(kInput), level(kWeight), level(kForwardHadamard), level(kOutput), grad,
-      backward_operand(level(kWeight), level(kFrom)), backward, grad,
+      level(kCompute), level(kSaved), level(kInput), level(kWeight), level(kForwardHadamard),
+      level(kOutput), grad, backward_operand(level(kWeight), level(kFrom)), backward, grad,
       backward_operand(level(kInput), level(kFrom)), backward, level(kPhase), level(kOverride));
 }
 

@@ -19,6 +19,7 @@ AnyRecipe = str | os.PathLike[str] | Mapping[str, Any] | Recipe
 _UPDATE = ("weights.storage", "weights.master", "weights.update", "optimizer.kind",
            "optimizer.moment1", "optimizer.moment2", "gradient.accumulate")  # fmt: skip
 _WIRE = ("gradient.communicate", "gradient.reduce", "gradient.auto_scale")
+_SAVED = ("saved.norm", "saved.activation", "saved.attention")
 _RANKS = ("gradient.shard", "communication.activations", "communication.weights",
           "communication.sums")  # fmt: skip
 
@@ -45,6 +46,7 @@ def left_to_others(recipe: _core.Recipe) -> list[str]:
     for keys, whose in (
         (_UPDATE, "those of the optimizer, not of layers"),
         (_WIRE, "those between ranks, not of layers"),
+        (_SAVED, "of what is no linear layer"),
         (_RANKS, "of the trainer's ranks alone"),
     ):
         changed = [f"{key} = {_text(said[key])}" for key in keys if said[key] != plain[key]]

@@ -8,6 +8,8 @@
 
 #include "backend/drawn_noise.h"
 #include "backend/ref/number.h"
+#include "format/block_cast.h"
+#include "format/learned_formats.h"
 
 namespace ng::ref {
 namespace {
@@ -141,6 +143,50 @@ void perform(const QuantizeByProxy& op) {
     y.put(r, c,
           std::fabs(x) >= alpha ? std::copysign(alpha, x) : std::nearbyint(x / delta) * delta);
   });
+}
+
+void round_blocks(const RoundByBits& op, int64_t i) {
+  const Reader x(op.x);
+  const Writer y(op.y);
+  const BlockGrid grid = op.of.grid();
+  for (int64_t j = 0; j < grid.across(); ++j) {
+    const BlockPart block = grid.part(i, j);
+    float amax = 0;
+    for_each_element(block, [&](int64_t r, int64_t c) {
+      const float a = std::fabs(x(r, c));
+      if (a > amax || a != a) amax = a;
+    });
+    const float b_t = bits_of(op.of, i, j);
+    const bool is_finite = std::isfinite(amax) && std::isfinite(b_t);
+    const BlockCast cast(is_finite ? *format_for_bits(b_t).cast.element : fp32_format(), amax);
+    for_each_element(
+        block, [&](int64_t r, int64_t c) { y.put(r, c, is_finite ? cast(x(r, c)) : x(r, c)); });
+  }
+}
+
+void perform(const RoundByBits& op) {
+  NG_CHECK(same_shape(op.x, op.y), op.x.rows, op.x.cols, op.y.rows, op.y.cols);
+  op.of.check_shapes();
+  for (int64_t i = 0; i < op.of.grid().down(); ++i) round_blocks(op, i);
+}
+
+OperandStats counts_of(const CountCast& op, int64_t first, int64_t count) {
+  const Reader x(op.x), y(op.y);
+  const float most = range_of(*op.y.element).max;
+  OperandStats counts;
+  for_each_element({first, first + count, 0, op.x.cols}, [&](int64_t r, int64_t c) {
+    const float before = x(r, c), after = y(r, c);
+    ++counts.values;
+    counts.saturated += std::fabs(before) > most * y.scale_of(r, c) ? 1 : 0;
+    counts.flushed += before != 0 && after == 0 ? 1 : 0;
+    counts.narrowed += after != round_to_bf16(before) ? 1 : 0;
+  });
+  return counts;
+}
+
+void perform(const CountCast& op) {
+  NG_CHECK(same_shape(op.x, op.y), op.x.rows, op.x.cols, op.y.rows, op.y.cols);
+  *op.stats += counts_of(op, 0, op.x.rows);
 }
 
 void perform(const FinishNoiseGradient& op) {

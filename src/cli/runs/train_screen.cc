@@ -39,6 +39,17 @@ std::string first_lines(const std::string& text, size_t most) {
   return text.substr(0, end) + fmt::format("  ... {} more lines: --verbose\n", lines - most + 1);
 }
 
+// What casts of noisy weights lost in a step.
+std::string noise_casts_text(const OperandStats& lost) {
+  const auto percent = [&](uint64_t count) {
+    return 100 * static_cast<double>(count) / static_cast<double>(lost.values);
+  };
+  return fmt::format(
+      "of noisy weights, in the last step: {:.3g} % other than in BF16, {:.3g} % became 0, {:.3g} "
+      "% are cut off",
+      percent(lost.narrowed), percent(lost.flushed), percent(lost.saturated));
+}
+
 // What is said beside the loss.
 std::string measure_text(const ValidationMetrics& m) {
   return m.preferences ? preference_text(*m.preferences)
@@ -177,6 +188,8 @@ void TrainScreen::end(Session& session, const SessionResult& result, const std::
                     result.validation->loss, measure_text(*result.validation),
                     text_of(session.recipe(), phase_of(session.recipe(), result.validation->phase)),
                     report::forward_text(session, result.validation->phase)));
+  if (result.noisy_weights.values > 0)
+    put(fmt::format("casts       {}\n", noise_casts_text(result.noisy_weights)));
   if (!result.sample.empty()) put(fmt::format("sample\n{}\n\n", readable(result.sample)));
   put(fmt::format("model       {}\nreport      {}\nmetrics     {}\ncheckpoints {}\n",
                   on_one_line(session.model_folder()), on_one_line(join_path(out, "report.html")),

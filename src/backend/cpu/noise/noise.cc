@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <mutex>
 
 #include "backend/cpu/noise/kernels.h"
 #include "backend/cpu/quantize/kernels.h"
@@ -79,10 +80,6 @@ NoisePanel panel_at(const NoisyWeight& of, const NoisePlace& place, const float*
 
 bool has_one_block(const NoisyWeight& of) { return of.block.kind == Block::Kind::tensor; }
 
-float b_t_of(const NoisyWeight& of, int64_t i, int64_t j) {
-  return bits_of_block(of.bit_widths.as<const float>().row(i)[j], of.b_init, of.b_target);
-}
-
 /// Of the one block that a tensor is.
 float scale_of_tensor(const Workspace& workspace, const NoisyWeight& of) {
   if (of.kind == NoiseKind::nipq) return static_cast<float>(proxy_of(of).delta);
@@ -92,7 +89,7 @@ float scale_of_tensor(const Workspace& workspace, const NoisyWeight& of) {
     const uint32_t here = *std::max_element(scratch.amax, scratch.amax + tiles_in(place.cols));
     for (uint32_t seen = most; seen < here && !most.compare_exchange_weak(seen, here);) continue;
   });
-  return noise_scale(std::bit_cast<float>(most.load()), b_t_of(of, 0, 0));
+  return noise_scale(std::bit_cast<float>(most.load()), bits_of(of, 0, 0));
 }
 
 float alpha_of(const NoisyWeight& of) {
@@ -153,7 +150,7 @@ void perform(Workspace& workspace, const AddNoise& op) {
       find_maxima(place.of(of.weight), scratch.amax);
       for (int64_t t = 0; t < tiles; ++t) {
         const int64_t i = place.tile_row, j = place.first_tile + t;
-        scratch.scales[t] = noise_scale(std::bit_cast<float>(scratch.amax[t]), b_t_of(of, i, j));
+        scratch.scales[t] = noise_scale(std::bit_cast<float>(scratch.amax[t]), bits_of(of, i, j));
         scales.row(i)[j] = scratch.scales[t];
       }
     }
@@ -181,6 +178,24 @@ void perform(Workspace& workspace, const AddNoiseBackward& op) {
   for (int64_t i = 0; i < bits.rows; ++i)
     for (int64_t j = 0; j < bits.cols; ++j)
       bits.row(i)[j] = kMinusLn2 * scales.row(i)[j] * sums[i * bits.cols + j];
+}
+
+// By the definition: a scalar codec for each block, and ŵ is cast once a step.
+void perform(Workspace& workspace, const RoundByBits& op) {
+  require_types(op.kName, op.of, op.y);
+  require_values(op.kName, {op.x});
+  parallel_for(workspace.threads(), op.of.grid().down(),
+               [&](int64_t i, int /* worker */) { ref::round_blocks(op, i); });
+}
+
+void perform(Workspace& workspace, const CountCast& op) {
+  std::mutex adding;
+  parallel_for(workspace.threads(), tiles_in(op.x.rows), [&](int64_t strip, int /* worker */) {
+    const int64_t first = strip * kNoiseTile;
+    const OperandStats counts = ref::counts_of(op, first, std::min(kNoiseTile, op.x.rows - first));
+    const std::lock_guard lock(adding);
+    *op.stats += counts;
+  });
 }
 
 void perform(Workspace& workspace, const QuantizeByProxy& op) {

@@ -9,6 +9,8 @@ namespace ng::cpu {
 
 void perform(Workspace& workspace, const AddNoise& op);
 void perform(Workspace& workspace, const AddNoiseBackward& op);
+void perform(Workspace& workspace, const RoundByBits& op);
+void perform(Workspace& workspace, const CountCast& op);
 void perform(Workspace& workspace, const QuantizeByProxy& op);
 void perform(Workspace& workspace, const FinishNoiseGradient& op);
 

@@ -67,9 +67,10 @@ StepSample Updater::take_sample(const ChunkJob& job) const {
 }
 
 void Updater::find_step() {
+  if (op_.weight.search == StepSearch::printed) return find_printed_step();
   const float lr = op_.numbers.lr;
   const auto search_for = [&](double target) {
-    return StepSearch(lr, target, op_.weight.rtol, op_.weight.max_iters);
+    return ForeseenSearch(lr, target, op_.weight.rtol, op_.weight.max_iters);
   };
   const std::optional<ChunkJob> chunks = chunk_job(Pass::probes);
   const ChunkJob* const job = chunks ? &*chunks : nullptr;
@@ -81,19 +82,34 @@ void Updater::find_step() {
   };
   const double sampled_target = lr * std::sqrt(sum_of_squares(sample.u, sample.size()));
   const bool foretells = sampled_target > 0;
-  StepSearch::Alphas first;
+  ForeseenSearch::Alphas first;
   if (foretells) first = search_for(sampled_target).foretold(sampled);
   std::array<double, kProbes> found{};
   const double target = lr * norms_at(job, first.span(), found);
   step_ = 0;
   if (!(target > 0)) return;
-  StepSearch search = search_for(target);
+  ForeseenSearch search = search_for(target);
   search.remember(first, found);
   const auto norms = [&](std::span<const float> alphas, std::span<double> to) {
     (void)norms_at(job, alphas, to);
   };
   const auto estimate = [&](float alpha) { return sampled(alpha) * (target / sampled_target); };
   step_ = foretells ? search.find(norms, estimate) : search.find(norms);
+}
+
+// A pass for each try: nobody trains so.
+void Updater::find_printed_step() {
+  const std::optional<ChunkJob> chunks = chunk_job(Pass::probes);
+  const ChunkJob* const job = chunks ? &*chunks : nullptr;
+  const double length = norms_at(job, {}, {}), target = op_.numbers.lr * (length * length);
+  const auto norm_at = [&](const StepProbe& probe) {
+    double norm = 0;
+    (void)norms_at(job, {&probe.alpha, 1}, {&norm, 1});
+    return norm;
+  };
+  step_ = target > 0
+              ? search_step_as_printed(norm_at, target, op_.weight.rtol, op_.weight.max_iters)
+              : 0;
 }
 
 }  // namespace ng::cpu

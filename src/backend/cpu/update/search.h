@@ -18,10 +18,10 @@ constexpr size_t kProbes = 8;  ///< of one pass
 /// Finds what search_step finds, with the same bits of f. That f never falls tells of most probes
 /// that they neither end the search nor are its result: then only the last one, and the nearest
 /// below and above it, have to be seen.
-class StepSearch {
+class ForeseenSearch {
  public:
   /// target: what f is to come to, lr·‖u‖ > 0.
-  StepSearch(float lr, double target, double rtol, int max_iters)
+  ForeseenSearch(float lr, double target, double rtol, int max_iters)
       : lr_(lr), target_(target), rtol_(rtol), max_iters_(max_iters) {}
 
   /// Steps to ask f of.

@@ -33,6 +33,22 @@ class Steps {
   std::vector<float> first_, jump_;
 };
 
+// Of a norm that grows with α, ‖αu‖, squares are equal at √lr: the notes' step is 1/√lr too long.
+TEST(StepSearch, AsPrintedComparesSquares) {
+  constexpr double kLength = 3;
+  const auto search = [&](float lr, double rtol, int max_iters) {
+    return search_step_as_printed(
+        [](const StepProbe& probe) { return double{probe.alpha} * kLength; },
+        lr * kLength * kLength, rtol, max_iters);
+  };
+  for (const float lr : {0.5f, 1e-2f, 1e-4f, 1e-7f}) {
+    const double step = search(lr, 1e-2, 32);
+    EXPECT_NEAR(step, std::sqrt(lr), 0.005 * std::sqrt(lr)) << lr;
+  }
+  EXPECT_EQ(search(1e-2f, 1e-2, 3), 0.125f) << "the last try of 1/2, 1/4, 1/8";
+  EXPECT_EQ(search(4, 1e-2, 5), 31.0f / 32) << "never beyond 1";
+}
+
 TEST(StepSearch, FindsWhatTheDefinitionFinds) {
   std::mt19937_64 random(5);
   int passes = 0, searches = 0;
@@ -50,9 +66,9 @@ TEST(StepSearch, FindsWhatTheDefinitionFinds) {
         ++passes;
       };
       const auto estimate = [&](float alpha) { return f.norm(alpha) * error; };
-      StepSearch search(lr, target, 1e-2, 32);
+      ForeseenSearch search(lr, target, 1e-2, 32);
       ASSERT_EQ(search.find(norms, estimate), expected) << weights << " " << seed;
-      StepSearch unknowing(lr, target, 1e-2, 32);
+      ForeseenSearch unknowing(lr, target, 1e-2, 32);
       ASSERT_EQ(unknowing.find(norms), expected) << weights << " " << seed;
       ++searches;
     }
@@ -67,7 +83,7 @@ TEST(StepSearch, AGoodEstimateTakesOnePass) {
     for (size_t i = 0; i < alphas.size(); ++i) to[i] = f.norm(alphas[i]);
     ++passes;
   };
-  StepSearch search(1e-3f, target, 1e-2, 32);
+  ForeseenSearch search(1e-3f, target, 1e-2, 32);
   EXPECT_GT(search.find(norms, [&](float alpha) { return f.norm(alpha); }), 0);
   EXPECT_EQ(passes, 1);
 }

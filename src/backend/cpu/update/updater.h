@@ -66,6 +66,7 @@ class Updater {
 
   // precision_aware.cc
   void find_step();
+  void find_printed_step();
   void find_direction_of(const Stretch& at, const ChunkJob* job, StretchBuffers& b) const;
   void add_probes(const Stretch& at, const ChunkJob* job, StretchBuffers& b,
                   std::span<const float> alphas, double* squares) const;

@@ -49,11 +49,15 @@ class StepNorm {
 }  // namespace
 
 double round_precision_aware(const UpdatedWeight& weight, const Before& before) {
-  const double target = before.lr * norm(before.u);
-  if (!(target > 0)) return 0;
+  const double length = norm(before.u);
+  if (!(before.lr * length > 0)) return 0;
   const StepNorm f(weight, before);
-  const float alpha = search_step([&](const StepProbe& probe) { return f(probe.alpha); }, before.lr,
-                                  target, weight.rtol, weight.max_iters);
+  const auto norm_at = [&](const StepProbe& probe) { return f(probe.alpha); };
+  const float alpha =
+      weight.search == StepSearch::printed
+          ? search_step_as_printed(norm_at, before.lr * (length * length), weight.rtol,
+                                   weight.max_iters)
+          : search_step(norm_at, before.lr, before.lr * length, weight.rtol, weight.max_iters);
   if (alpha > 0)
     store(weight.value.rounded_by(Rounding::nearest), f.moved(alpha), {}, f.encode_scale());
   return alpha;

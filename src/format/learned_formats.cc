@@ -1,4 +1,4 @@
-#include "recipe/learned_formats.h"
+#include "format/learned_formats.h"
 
 #include <algorithm>
 #include <array>
