@@ -1,10 +1,13 @@
 // e^x of our own: the same bits on every machine and compiler.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+
+#include "base/host_device.h"
 
 namespace ng::math {
 
@@ -17,21 +20,23 @@ constexpr float kLn2High = 0x1.62e4p-1f;  ///< 15 bits: n · kLn2High is exact
 constexpr float kLn2Low = 0x1.7f7d1cp-20f;
 constexpr float kRounder = 0x1.8p+23f;  ///< adding it rounds to an integer, left in the low bits
 /// (e^r - 1 - r) / r² on |r| <= ln(2)/2, minimax, relative error of e^r < 2^-28.
-constexpr float kPolynomial[] = {0x1.fffffcp-2f, 0x1.55548ap-3f, 0x1.555916p-5f, 0x1.123fc6p-7f,
-                                 0x1.6a1a6cp-10f};
+NG_HD constexpr std::array<float, 5> polynomial() {
+  return {0x1.fffffcp-2f, 0x1.55548ap-3f, 0x1.555916p-5f, 0x1.123fc6p-7f, 0x1.6a1a6cp-10f};
+}
 }  // namespace exp32
 
 /// e^x = 2^n · e^r, error < 1 ulp (subnormal results included). Overflows to inf, underflows
 /// gradually to 0; NaN in, NaN out.
-inline float exp(float x) {
+NG_HD inline float exp(float x) {
   using namespace exp32;
   float c = kLowest > x ? kLowest : x;
   c = kHighest < c ? kHighest : c;
   const float shifted = std::fma(c, kLog2e, kRounder);
   const float n = shifted - kRounder;
   const float r = std::fma(n, -kLn2Low, std::fma(n, -kLn2High, c));
-  float q = kPolynomial[4];
-  for (int i = 3; i >= 0; --i) q = std::fma(q, r, kPolynomial[i]);
+  constexpr std::array kTerms = polynomial();
+  float q = kTerms[4];
+  for (int i = 3; i >= 0; --i) q = std::fma(q, r, kTerms[i]);
   const float y = std::fma(r * r, q, r) + 1.0f;
   // 2^n in two factors, so that neither overflows and only the last product rounds.
   const int32_t whole = std::bit_cast<int32_t>(shifted) - std::bit_cast<int32_t>(kRounder);
@@ -43,7 +48,7 @@ inline float exp(float x) {
 
 /// e^x, error < 1 ulp where the result is normal; overflows to inf, underflows to 0, NaN in, NaN
 /// out. Multiplications and additions only, so that no machine needs a fused one.
-constexpr double exp(double x) {
+NG_HD constexpr double exp(double x) {
   constexpr double kRounder = 0x1.8p+52;
   constexpr double kPolynomial[] = {
       0x1.0000000000000p-1,  0x1.555555555555cp-3,  0x1.55555555554fap-5,  0x1.111111110e961p-7,

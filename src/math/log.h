@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/host_device.h"
+
 namespace ng::math {
 
 /// ln(x), error < 1 ulp. ln(0) = -inf, ln(inf) = inf, NaN for negative numbers and NaN. With
 /// x = 2^e · (1 + f) and s = f / (2 + f): ln(1 + f) = f - f²/2 + s · (f²/2 + R(s²)), as in FDLIBM.
-constexpr double log(double x) {
+NG_HD constexpr double log(double x) {
   constexpr double kPolynomial[] = {
       // (2 atanh(s) - 2s) / s³ in s², minimax, error < 2^-65
       0x1.5555555555555p-1, 0x1.9999999999e0ep-2, 0x1.249249242a0afp-2, 0x1.c71c725a6c2d5p-3,

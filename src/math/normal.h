@@ -17,7 +17,7 @@ namespace ng::math {
 /// first two words of draw group `pair`: u1 = (w0 + ½)/2^32, u2 = w1/2^32, radius sqrt(-2 ln u1),
 /// angle 2π·u2; the even element takes the cosine. |z| <= 6.73. In double: the caller scales and
 /// rounds once.
-inline std::array<double, 2> normal_pair(const RandomKey& key, uint64_t pair) {
+NG_HD inline std::array<double, 2> normal_pair(const RandomKey& key, uint64_t pair) {
   const PhiloxBlock words = draw(key, pair);
   const double radius = std::sqrt(-2.0 * log((words[0] + 0.5) * 0x1p-32));
   const SinCos angle = sincos_turns(words[1] * 0x1p-32);
@@ -25,7 +25,7 @@ inline std::array<double, 2> normal_pair(const RandomKey& key, uint64_t pair) {
 }
 
 /// Element `element` of N(0, deviation²), rounded once to FP32.
-inline float normal(const RandomKey& key, uint64_t element, float deviation) {
+NG_HD inline float normal(const RandomKey& key, uint64_t element, float deviation) {
   return static_cast<float>(normal_pair(key, element / 2)[element % 2] * deviation);
 }
 

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "base/host_device.h"
+
 namespace ng::math {
 
 struct SinCos {
@@ -12,7 +14,7 @@ struct SinCos {
 
 /// Sine and cosine of 2π · turns, |turns| < 2^50. Taking whole quarter turns off is exact, so the
 /// error is < 1.5 · 2^-53 for every argument. NaN in, NaN out.
-constexpr SinCos sincos_turns(double turns) {
+NG_HD constexpr SinCos sincos_turns(double turns) {
   constexpr double kTwoPi = 0x1.921fb54442d18p+2;
   constexpr double kRounder = 0x1.8p+52;
   constexpr double kSin[] = {-0x1.5555555555555p-3, 0x1.111111111110bp-7,   -0x1.a01a01a018ae3p-13,

@@ -18,7 +18,7 @@ namespace ng::cpu::HWY_NAMESPACE {
 
 /// Horner's rule with one rounding per step.
 template <size_t kCount>
-HWY_INLINE F16 Polynomial(const float (&coefficients)[kCount], F16 x) {
+HWY_INLINE F16 Polynomial(const std::array<float, kCount>& coefficients, F16 x) {
   F16 p = Set16(coefficients[kCount - 1]);
   for (int i = static_cast<int>(kCount) - 2; i >= 0; --i) p = Fma(p, x, Set16(coefficients[i]));
   return p;
@@ -31,7 +31,7 @@ HWY_INLINE F16 Exp(F16 x) {
   const F16 shifted = Fma(c, Set16(kLog2e), Set16(kRounder));
   const F16 n = Sub(shifted, Set16(kRounder));
   const F16 r = Fma(n, Set16(-kLn2Low), Fma(n, Set16(-kLn2High), c));
-  const F16 q = Polynomial(kPolynomial, r);
+  const F16 q = Polynomial(polynomial(), r);
   const F16 y = Add(Fma(Mul(r, r), q, r), Set16(1.0f));
   const I16 whole = Sub(Bits<int32_t>(shifted), Bits<int32_t>(Set16(kRounder)));
   const I16 half = ShiftRight<1>(whole);
@@ -58,7 +58,7 @@ HWY_INLINE Cdf16 NormalCdf(F16 x) {
   const F16 far = Add(a, Set16(4.0f));
   const F16 reciprocal = Div(one, Mul(near, far));
   const F16 t = Mul(Mul(Sub(a, Set16(4.0f)), near), reciprocal);
-  const F16 tail = Mul(Mul(Polynomial(kPolynomial, t), Mul(far, reciprocal)), e);
+  const F16 tail = Mul(Mul(Polynomial(polynomial(), t), Mul(far, reciprocal)), e);
   return {Select(Lt(x, Zero16()), tail, Sub(one, tail)), Mul(e, Set16(kDensity0))};
 }
 
