@@ -15,7 +15,7 @@ TEST(DecideStep, ClipsByTheNorm) {
   StepControl control{.loss = 2, .grad_norm = 0, .grad_scale = 0, .skip = 1};
   const double squares = 16;
   const auto decide = [&](double clip) {
-    decide_step_on_host({.control = &control, .sum_of_squares = &squares, .clip = clip});
+    decide_step({.control = &control, .sum_of_squares = &squares, .clip = clip});
   };
   decide(1.0);
   EXPECT_EQ(control.grad_norm, 4.0);
@@ -32,11 +32,11 @@ TEST(DecideStep, SkipsWhatIsNotFinite) {
   const auto skips = [](double loss, double squares, OperandStats stats) {
     StepControl control{.loss = loss, .grad_norm = 0, .grad_scale = 0, .skip = 0};
     const OperandStats all[2] = {{}, stats};
-    decide_step_on_host({.control = &control,
-                         .sum_of_squares = &squares,
-                         .clip = 1.0,
-                         .stats = all,
-                         .stats_count = 2});
+    decide_step({.control = &control,
+                 .sum_of_squares = &squares,
+                 .clip = 1.0,
+                 .stats = all,
+                 .stats_count = 2});
     EXPECT_FALSE(std::isnan(control.grad_scale));
     return control.skip != 0;
   };
@@ -59,18 +59,19 @@ TEST(SurelyFits, IsFalseWhereAValueCouldLeaveItsFormat) {
   scaled.scale = ScaleKind::pow2;
   const auto fits = [&](OptimizerRule rule, const Operand& moments, double norm, float scale,
                         float lr = 1e-3f, float eps = 1e-8f) {
-    return surely_fits({.optimizer = rule,
-                        .weight = {},
-                        .moment1 = moment(moments),
-                        .moment2 = moment(moments),
-                        .grad = {},
-                        .numbers = {.lr = lr,
-                                    .beta1 = 0.9f,
-                                    .beta2 = 0.95f,
-                                    .eps = eps,
-                                    .weight_decay = 0.1f,
-                                    .correction1 = 0.1f,
-                                    .correction2 = 0.05f}},
+    const Update op{.optimizer = rule,
+                    .weight = {},
+                    .moment1 = moment(moments),
+                    .moment2 = moment(moments),
+                    .grad = {},
+                    .numbers = {.lr = lr,
+                                .beta1 = 0.9f,
+                                .beta2 = 0.95f,
+                                .eps = eps,
+                                .weight_decay = 0.1f,
+                                .correction1 = 0.1f,
+                                .correction2 = 0.05f}};
+    return surely_fits(rule, op.numbers, MomentLimits(op),
                        {.grad_norm = norm, .grad_scale = scale});
   };
   constexpr auto adamw = OptimizerRule::adamw, sgd = OptimizerRule::sgd;

@@ -33,7 +33,7 @@ void perform(Workspace& workspace, const Gemm& op) { gemm(workspace, op); }
 void perform(Workspace& /* workspace */, const RollDelayedScale& op) {
   roll_delayed_scale(op.cast, op.state);
 }
-void perform(Workspace& /* workspace */, const DecideStep& op) { decide_step_on_host(op); }
+void perform(Workspace& /* workspace */, const DecideStep& op) { decide_step(op); }
 void perform(Workspace& /* workspace */, const PreferenceLoss& op) { preference_loss_on_host(op); }
 // Looks at values in steps only whose gradients are out of all proportion: no kernel is worth it.
 void perform(Workspace& /* workspace */, const CheckUpdate& op) { ref::perform(op); }

@@ -117,6 +117,6 @@ void perform(const FillNormal& op) {
   });
 }
 
-void perform(const DecideStep& op) { decide_step_on_host(op); }
+void perform(const DecideStep& op) { decide_step(op); }
 
 }  // namespace ng::ref
