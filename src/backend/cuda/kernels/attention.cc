@@ -93,10 +93,22 @@ struct AttendRow {
   }
 };
 
+/// dout·out of each query and head, which all its slopes lack, once for all keys.
+struct MeanOfSlopes {
+  AttentionShape s;
+  Source dout, out;
+  float* means;
+  __device__ void operator()(int64_t row, int64_t head) const {
+    const int64_t first = head * s.head_dim;
+    means[row * s.heads + head] = dot_of({dout, row, first}, {out, row, first}, s.head_dim);
+  }
+};
+
 /// What the backward passes read.
 struct AttentionInputs {
   Heads heads;
-  Source dout, out, lse, q, k, v;
+  Source dout, lse, q, k, v;
+  const float* means;
 
   /// P and dS of a query in `row` and a key, of a head.
   struct Slope {
@@ -107,7 +119,7 @@ struct AttentionInputs {
     const HeadPart dy = heads.query(dout, row, head), value{v, key.row, key.first};
     const float score = heads.scale * dot_of(heads.query(q, row, head), key, d);
     const float p = math::exp(score - lse(row, head));
-    const float mean = dot_of(dy, heads.query(out, row, head), d);
+    const float mean = means[row * heads.s.heads + head];
     return {p, p * (dot_of(dy, value, d) - mean) * heads.scale};
   }
 };
@@ -225,7 +237,7 @@ void perform(Stream stream, const Attention& op) {
   for_each_row(stream, op.q.rows * op.shape.heads, row);
 }
 
-void perform(Stream stream, const AttentionBackward& op) {
+void perform(Stream stream, const AttentionBackward& op, const Scratch& scratch) {
   NG_CHECK(same_shape(op.dq, op.q) && same_shape(op.dout, op.q) && same_shape(op.out, op.q) &&
                same_shape(op.dk, op.k) && same_shape(op.dv, op.v) && op.lse.rows == op.q.rows &&
                op.lse.cols == op.shape.heads,
@@ -233,14 +245,16 @@ void perform(Stream stream, const AttentionBackward& op) {
            op.lse.cols);
   constexpr std::string_view kName = AttentionBackward::kName;
   const auto read = [&](const ConstView& x) { return source_of(kName, x, op.dq); };
-  const AttentionInputs in{heads_of(kName, op.shape, op.q, op.k, op.v, op.first_keys),
+  const AttentionShape& s = op.shape;
+  auto* means = scratch.take<float>(kName, op.q.rows * s.heads);
+  const AttentionInputs in{heads_of(kName, s, op.q, op.k, op.v, op.first_keys),
                            read(op.dout),
-                           read(op.out),
                            source_of(kName, op.lse),
                            read(op.q),
                            read(op.k),
-                           read(op.v)};
-  const AttentionShape& s = op.shape;
+                           read(op.v),
+                           means};
+  for_each_place(stream, op.q.rows, s.heads, MeanOfSlopes{s, in.dout, read(op.out), means});
   const KeyGradientRow<true> of_keys{in, target_of(kName, op.dk)};
   const KeyGradientRow<false> of_values{in, target_of(kName, op.dv)};
   for_each_row(stream, op.q.rows * s.heads, QueryGradientRow{in, target_of(kName, op.dq)});

@@ -43,7 +43,7 @@ __device__ inline double times_scales(float s, uint32_t code_a, uint32_t code_b)
 __device__ inline float gemm_element(const CardOperand& operand, int64_t row, int64_t k,
                                      bool decodes) {
   const float element = operand.element_at(row, k);
-  if (!decodes || operand.mx.codes == nullptr || row >= operand.rows || k >= operand.k_padded)
+  if (!decodes || !operand.is_blocked() || row >= operand.rows || k >= operand.k_padded)
     return element;
   return element * e8m0_value(operand.scale_code_at(row, k));
 }

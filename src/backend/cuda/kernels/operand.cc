@@ -1,8 +1,8 @@
 #include "backend/cuda/kernels/operand.h"
 
+#include "backend/cuda/kernels/hadamard.h"
 #include "backend/cuda/kernels/perform.h"
 #include "format/codec.h"
-#include "format/hadamard.h"
 
 namespace ng::cuda {
 namespace {
@@ -16,10 +16,12 @@ bool is_read_in_place(const OperandSpec& spec) {
 
 bool is_mx(const OperandSpec& spec) {
   const Operand& cast = spec.cast;
-  return cast.scale == ScaleKind::e8m0 && cast.scaling == Scaling::current &&
+  return cast.scale == ScaleKind::e8m0 && cast.tensor_scale == ScaleKind::none &&
+         cast.scaling == Scaling::current &&
          cast.block == Block{.kind = Block::Kind::tile, .rows = 1, .cols = kMxBlock} &&
          cast.element->kind == ElementKind::floating && cast.element->bits <= 8 &&
-         cast.scale_rule != ScaleRule::mse && cast.subnormals == Subnormals::keep &&
+         cast.scale_rule != ScaleRule::mse && cast.scale_of == ScaleOf::amax &&
+         cast.rounding != Rounding::eden && cast.subnormals == Subnormals::keep &&
          spec.k_padded() % kMxBlock == 0;
 }
 
@@ -84,57 +86,37 @@ struct MxGroups {
   MxCast cast;
   MxOperand y;
   int64_t rows, k, k_padded;
-  int hadamard;  ///< 0: none
-  uint32_t signs[4];
+  CardHadamard hadamard;
   int64_t first_row, first_col, whole_cols;  ///< where the source lies, for the draws
   OperandStats* stats;                       ///< null: nothing is counted
 
-  static constexpr int kMostBlocks = 4;  ///< of a group
-
   [[nodiscard]] int64_t groups() const { return k_padded / group(); }
-  [[nodiscard]] NG_HD int group() const { return hadamard > kMxBlock ? hadamard : kMxBlock; }
-
-  __device__ static void butterfly(float& a, float& b) {
-    const float sum = a + b;
-    b = a - b;
-    a = sum;
+  [[nodiscard]] NG_HD int group() const {
+    return hadamard.size > kMxBlock ? hadamard.size : kMxBlock;
   }
 
-  /// In place: value `lane` of each block; butterflies as hadamard_transform has them.
-  __device__ void transform(float (&x)[kMostBlocks], int lane) const {
-    for (int b = 0; b < kMostBlocks; ++b) {
-      const int j = (b * kMxBlock + lane) % hadamard;
-      if (((signs[j / 32] >> (j % 32)) & 1) != 0) x[b] = -x[b];
-      for (int stride = 1; stride < kMxBlock && stride < hadamard; stride *= 2) {
-        const float other = __shfl_xor_sync(~0u, x[b], stride);
-        x[b] = (lane & stride) != 0 ? other - x[b] : x[b] + other;
-      }
-    }
-    if (hadamard > kMxBlock) {
-      butterfly(x[0], x[1]);
-      butterfly(x[2], x[3]);
-    }
-    if (hadamard > 2 * kMxBlock) {
-      butterfly(x[0], x[2]);
-      butterfly(x[1], x[3]);
-    }
-    for (float& value : x) value *= hadamard_factor(hadamard);
+  /// In place: value `lane` of each block.
+  __device__ void transform(float (&x)[kMostHadamardBlocks], int lane) const {
+    for (int b = 0; b < kMostHadamardBlocks; ++b)
+      if (hadamard.is_negative(b, lane)) x[b] = -x[b];
+    butterflies_of_warp(x, lane, hadamard.size);
+    for (float& value : x) value *= hadamard_factor(hadamard.size);
   }
 
   /// A warp for each group.
   __device__ void operator()(int64_t unit, int lane) const {
     const int64_t across = k_padded / group(), row = unit / across;
     const int64_t k0 = unit % across * group();
-    float x[kMostBlocks];
-    for (int b = 0; b < kMostBlocks; ++b) {
+    float x[kMostHadamardBlocks];
+    for (int b = 0; b < kMostHadamardBlocks; ++b) {
       const int64_t at = k0 + b * kMxBlock + lane;
       const bool is_inside = b * kMxBlock < group() && at < k;
       x[b] = !is_inside ? 0.0f : is_turned ? source(at, row) : source(row, at);
     }
-    if (hadamard > 0) transform(x, lane);
+    if (hadamard.size > 0) transform(x, lane);
     if (stats != nullptr && unit == 0 && lane == 0)
       atomicAdd(reinterpret_cast<Count*>(&stats->values), static_cast<Count>(rows * k));
-    for (int b = 0; b < kMostBlocks; ++b) {
+    for (int b = 0; b < kMostHadamardBlocks; ++b) {
       if (b * kMxBlock >= group()) break;
       const int64_t at = k0 + b * kMxBlock + lane;
       const MxCode made = put_block(cast, y, x[b], (is_turned ? at : row) + first_row,
@@ -176,9 +158,7 @@ void prepare(Stream stream, PackedOperand& packed, const ConstView& source,
                         .rows = spec.rows,
                         .k = spec.k,
                         .k_padded = spec.k_padded(),
-                        .hadamard = spec.hadamard.size,
-                        .signs = {spec.hadamard.signs[0], spec.hadamard.signs[1],
-                                  spec.hadamard.signs[2], spec.hadamard.signs[3]},
+                        .hadamard = card_hadamard(spec.hadamard.size, spec.hadamard.signs),
                         .first_row = context.first_row,
                         .first_col = context.first_col,
                         .whole_cols = context.whole_cols > 0 ? context.whole_cols : source.cols,
@@ -192,12 +172,13 @@ struct UnpackEach {
   int64_t first_row;
   Target values;
   uint16_t* codes;
+  float divisor;  ///< what undoes the prescale
   __device__ void operator()(int64_t i, int64_t k) const {
     const int64_t row = first_row + i;
     const float element = operand.element_at(row, k);
-    const bool is_blocked = operand.mx.codes != nullptr;
+    const bool is_blocked = operand.is_blocked();
     const float scale = is_blocked ? e8m0_value(operand.scale_code_at(row, k)) : 1.0f;
-    values.put(i, k, element * scale);
+    values.put(i, k, element * scale / divisor);
     if (codes == nullptr) return;
     const uint32_t code =
         is_blocked ? operand.code_at(row, k)
@@ -245,8 +226,8 @@ CardOperand card_operand(const PackedOperand& packed) {
     operand.source = source_of(Prepare::kName, packed.source);
     return operand;
   }
-  NG_CHECK(packed.storage != nullptr && packed.bytes >= operand_bytes(spec), packed.bytes,
-           operand_bytes(spec));
+  NG_CHECK(packed.bytes >= operand_bytes(spec), packed.bytes, operand_bytes(spec));
+  operand.blocked = true;
   auto* codes = reinterpret_cast<uint8_t*>(packed.storage);
   operand.mx = {codes, codes + spec.rows * spec.k_padded() / (operand.four_bits ? 2 : 1)};
   return operand;
@@ -269,7 +250,8 @@ void perform(Stream stream, const Unpack& op) {
   NG_CHECK(op.codes == nullptr || spec.cast.element->bits <= 16, spec.cast.element->name);
   const CardOperand operand = card_operand(*op.packed);
   for_each_place(stream, op.values.rows, op.values.cols,
-                 UnpackEach{operand, op.first_row, target_of(Unpack::kName, op.values), op.codes});
+                 UnpackEach{operand, op.first_row, target_of(Unpack::kName, op.values), op.codes,
+                            op.undoes_prescale ? spec.cast.prescale : 1.0f});
   if (op.scales != nullptr && operand.is_blocked())
     for_each_place(stream, spec.rows, spec.k_padded() / kMxBlock, UnpackScale{operand, op.scales});
   if (op.tensor_scale != nullptr) for_each_place(stream, 1, 1, PutOne{op.tensor_scale});

@@ -17,11 +17,11 @@ struct CardOperand {
   bool is_turned = false;  ///< Contract::rows
   bool is_exact = false;   ///< nothing is rounded: FP32
   ElementCast element{};
-  MxOperand mx{};  ///< codes null: read in place
-  bool four_bits = false;
+  MxOperand mx{};  ///< where it is not read in place
+  bool blocked = false, four_bits = false;
   int64_t rows = 0, k = 0, k_padded = 0;
 
-  [[nodiscard]] bool is_blocked() const { return mx.codes != nullptr; }
+  [[nodiscard]] NG_HD bool is_blocked() const { return blocked; }
   /// Of E8M0.
   [[nodiscard]] __device__ uint32_t scale_code_at(int64_t row, int64_t at) const {
     return mx.scales[(row * k_padded + at) / kMxBlock];
@@ -34,7 +34,7 @@ struct CardOperand {
   /// The element without its scale; 0 outside.
   [[nodiscard]] __device__ float element_at(int64_t row, int64_t at) const {
     if (row >= rows || at >= k_padded) return 0;
-    if (mx.codes != nullptr) return decode_float(element.grid, code_at(row, at));
+    if (is_blocked()) return decode_float(element.grid, code_at(row, at));
     if (at >= k) return 0;
     const float x = is_turned ? source(at, row) : source(row, at);
     return is_exact

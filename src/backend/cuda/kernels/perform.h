@@ -55,17 +55,18 @@ void perform(Stream stream, const NormBackward& op, const Scratch& scratch);
 
 // attention.cc: FP32, scores of 32 keys at a time
 void perform(Stream stream, const Attention& op);
-void perform(Stream stream, const AttentionBackward& op);
+void perform(Stream stream, const AttentionBackward& op, const Scratch& scratch);
 
 // loss.cc: exponentials in FP32, their sums in FP64
 void perform(Stream stream, const CrossEntropy& op);
 void perform(Stream stream, const CrossEntropyLoss& op);
 
-// operand.cc, gemm.cc: the bits of ref
+// operand.cc, gemm.cc, turn_back.cc: the bits of ref
 void perform(Stream stream, const Prepare& op);
 void perform(Stream stream, const PrepareBoth& op);
 void perform(Stream stream, const Unpack& op);
 void perform(Stream stream, const Gemm& op);
+void perform(Stream stream, const TurnBack& op);
 
 // update.cc: the bits of ref
 void perform(Stream stream, const DecideStep& op);

@@ -43,7 +43,8 @@ StoredValues stored_values(std::string_view operation, const Stored& y, RandomKe
   if (!y) return {};
   const Operand& cast = y.cast;
   const bool is_plain = cast.is_unscaled() && cast.element->kind == ElementKind::floating &&
-                        cast.prescale == 1.0f && cast.subnormals == Subnormals::keep;
+                        cast.rounding != Rounding::eden && cast.prescale == 1.0f &&
+                        cast.subnormals == Subnormals::keep;
   const int bits = cast.element->bits;
   if (!is_plain || (bits != 8 && bits != 16 && !cast.is_fp32()))
     refuse(operation, *cast.element, y.view.has_scales());

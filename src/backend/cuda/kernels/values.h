@@ -97,6 +97,8 @@ void for_each_place(Stream stream, int64_t rows, int64_t cols, const F& f) {
 
 inline constexpr int kRowThreads = 128;
 inline constexpr int kRowWarps = kRowThreads / kWarp;
+/// That a multiprocessor has at least: with more in view ptxas puts registers into memory.
+inline constexpr int kRowBlocks = 4;
 
 /// The sum of a warp, in each lane: by +16, +8, ... +1.
 template <class T>
@@ -115,7 +117,7 @@ __device__ inline float largest_value_of_warp(float x) {
 }
 
 template <class F>
-__global__ void __launch_bounds__(kRowThreads) each_row(F f, int64_t rows) {
+__global__ void __launch_bounds__(kRowThreads, kRowBlocks) each_row(F f, int64_t rows) {
   const int64_t row = int64_t{blockIdx.x} * kRowWarps + threadIdx.x / kWarp;
   if (row < rows) f(row, static_cast<int>(threadIdx.x) % kWarp);
 }
