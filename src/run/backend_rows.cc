@@ -6,7 +6,9 @@
 namespace ng {
 
 std::span<const BackendRow> backend_rows() {
-  static constexpr BackendRow kRows[] = {{"ref", make_ref_backend}, {"cpu", make_cpu_backend}};
+  static constexpr BackendRow kRows[] = {
+      {"ref", [](Threads threads, uint64_t /* order */) { return make_ref_backend(threads); }},
+      {"cpu", [](Threads threads, uint64_t /* order */) { return make_cpu_backend(threads); }}};
   return kRows;
 }
 

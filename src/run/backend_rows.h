@@ -1,6 +1,7 @@
 // The backends that a program has.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -11,7 +12,10 @@ namespace ng {
 
 struct BackendRow {
   std::string_view name;
-  std::unique_ptr<Backend> (*make)(Threads threads);
+  /// `thread_order` is 0 but where has_thread_order.
+  std::unique_ptr<Backend> (*make)(Threads threads, uint64_t thread_order);
+  /// A seed draws the order in which threads go on, on which no result depends: an emulated card.
+  bool has_thread_order = false;
 };
 
 /// One line per backend. A program that is linked with another definition of this has others.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "run/backend_rows.h"
 
@@ -13,9 +15,20 @@ std::vector<std::string_view> backend_names() {
   return names;
 }
 
-std::unique_ptr<Backend> make_backend(std::string_view name, Threads threads) {
-  for (const BackendRow& row : backend_rows())
-    if (row.name == name) return row.make(threads);
+bool any_has_thread_order() {
+  return std::ranges::any_of(backend_rows(), &BackendRow::has_thread_order);
+}
+
+std::unique_ptr<Backend> make_backend(std::string_view name, Threads threads,
+                                      uint64_t thread_order) {
+  for (const BackendRow& row : backend_rows()) {
+    if (row.name != name) continue;
+    if (thread_order != 0 && !row.has_thread_order)
+      throw Error({.place = "--backend",
+                   .problem = fmt::format("{} has no order of threads", name),
+                   .remedy = "0, or an emulated card"});
+    return row.make(threads, thread_order);
+  }
   throw Error({.place = "--backend",
                .problem = fmt::format("unknown \"{}\"", name),
                .remedy = fmt::format("{}", fmt::join(backend_names(), " "))});

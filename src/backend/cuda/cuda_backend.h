@@ -9,8 +9,8 @@
 namespace ng {
 
 /// A card of Hopper's that is emulated on the CPU, each CUDA thread a fiber: results are those of a
-/// card, the time they take is not. It uses one thread; of `threads` above one, `threads` - 1 is
-/// the seed of the order in which CUDA threads go on, which no result depends on.
-[[nodiscard]] std::unique_ptr<Backend> make_emulated_cuda_backend(Threads threads);
+/// card, the time they take is not. `thread_order` is the seed of the order in which CUDA threads
+/// go on, which no result depends on; 0: all in turn.
+[[nodiscard]] std::unique_ptr<Backend> make_emulated_cuda_backend(uint64_t thread_order);
 
 }  // namespace ng

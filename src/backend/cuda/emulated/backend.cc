@@ -48,19 +48,22 @@ class EmulatedBackend final : public Backend {
     return cuda::operand_bytes(spec);
   }
 
-  void execute(const Operation& operation) override {
-    const auto with = [this]<class Op>(const Op& op) requires(
-        requires(Stream stream) { perform(stream, op); } ||
-        requires(Stream stream, const Scratch& scratch) { perform(stream, op, scratch); }) {
-      if constexpr (requires { perform(&device_, op); })
-        perform(&device_, op);
+  void execute(const Operation& operation) override { perform_on(&device_, operation); }
+  void require(const Operation& operation) const override { perform_on(nullptr, operation); }
+
+ private:
+  void perform_on(Stream stream, const Operation& operation) const {
+    const auto with = [&]<class Op>(const Op& op) requires(
+        requires(Stream any) { perform(any, op); } ||
+        requires(Stream any, const Scratch& scratch) { perform(any, op, scratch); }) {
+      if constexpr (requires { perform(stream, op); })
+        perform(stream, op);
       else
-        perform(&device_, op, scratch_);
+        perform(stream, op, scratch_);
     };
     execute_with(with, name(), operation);
   }
 
- private:
   emulated::Device device_;
   Scratch scratch_;
 };
@@ -68,9 +71,8 @@ class EmulatedBackend final : public Backend {
 }  // namespace
 }  // namespace cuda
 
-std::unique_ptr<Backend> make_emulated_cuda_backend(Threads threads) {
-  const auto seed = static_cast<uint64_t>(std::max(threads.count, 1) - 1);
-  return std::make_unique<cuda::EmulatedBackend>(seed);
+std::unique_ptr<Backend> make_emulated_cuda_backend(uint64_t thread_order) {
+  return std::make_unique<cuda::EmulatedBackend>(thread_order);
 }
 
 }  // namespace ng
