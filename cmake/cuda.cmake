@@ -8,6 +8,13 @@ if(BOOST_CONTEXT_INCLUDE AND BOOST_CONTEXT)
   add_library(ng_cuda_emulated STATIC ${sources})
   target_include_directories(ng_cuda_emulated SYSTEM PRIVATE ${BOOST_CONTEXT_INCLUDE})
   target_link_libraries(ng_cuda_emulated PUBLIC ng_flags ng_backend ${BOOST_CONTEXT})
+  set_target_properties(ng_cuda_emulated PROPERTIES UNITY_BUILD ${NG_UNITY}
+                        UNITY_BUILD_BATCH_SIZE 12)
+  # The program with this backend too; it takes the emulated rows in place of those in ng_run.
+  if(TARGET narrowgauge)
+    add_executable(narrowgauge-emulated tests/cuda/backend_rows.cc $<TARGET_OBJECTS:narrowgauge>)
+    target_link_libraries(narrowgauge-emulated PRIVATE ng_cuda_emulated ${NG_LIBRARIES})
+  endif()
 else()
   message(STATUS "No Boost.Context (libboost-context-dev): tests of CUDA kernels are not built")
 endif()
@@ -49,7 +56,8 @@ add_custom_command(
   COMMAND sh -c "\"$@\" 2>${NG_CUDA_UNIT}.log || { cat ${NG_CUDA_UNIT}.log; exit 1; }" sh
           ${NG_NVCC} -std=c++20 --expt-relaxed-constexpr -fmad=false -Werror all-warnings
           ${gencode} -gencode=arch=compute_90,code=compute_90 -Xptxas -v
-          -I${CMAKE_SOURCE_DIR}/src -I${CMAKE_SOURCE_DIR}/include -MD -MF ${NG_CUDA_UNIT}.d
+          -I${CMAKE_SOURCE_DIR}/cmake/nvcc -I${CMAKE_SOURCE_DIR}/src
+          -I${CMAKE_SOURCE_DIR}/include -MD -MF ${NG_CUDA_UNIT}.d
           -c ${NG_CUDA_UNIT}.cu -o ${NG_CUDA_UNIT}.o
   DEPENDS ${NG_CUDA_UNIT}.cu DEPFILE ${NG_CUDA_UNIT}.d VERBATIM
   COMMENT "Compiling CUDA kernels for all cards")

@@ -40,6 +40,11 @@ class Backend {
 
   /// Throws Unsupported where the backend lacks the operation or one of its tensors' types.
   virtual void execute(const Operation& operation) = 0;
+
+  /// Throws Unsupported where execute would, and does nothing else: asked of every operation of a
+  /// dry run, so that what a backend lacks is said before the first step. The tensors of a dry run
+  /// have types and no memory.
+  virtual void require(const Operation& /* operation */) const {}
 };
 
 /// perform(op) where it can be called with the operation: a backend is a set of overloads. Throws

@@ -26,6 +26,7 @@ class WrappedBackend : public Backend {
     return backend_->operand_bytes(spec);
   }
   void execute(const Operation& operation) override { backend_->execute(operation); }
+  void require(const Operation& operation) const override { backend_->require(operation); }
 
  private:
   std::unique_ptr<Backend> backend_;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <thread>
 
+#include "backend/backend.h"
 #include "base/exit_codes.h"
 #include "base/files.h"
 #include "base/isa.h"
@@ -45,10 +46,16 @@ void complain_for_this_rank(std::string_view what) {
   complain(started.ranks == 1 ? std::string(what) : fmt::format("rank {}: {}", started.rank, what));
 }
 
+/// What a backend lacks is no defect: another has it.
+std::string problem_of(const std::exception& failure) {
+  if (dynamic_cast<const Unsupported*>(&failure) == nullptr) return failure_text(failure);
+  return fmt::format("--backend: {}: another backend, or other numbers", failure.what());
+}
+
 /// Says a failure, one of all ranks once, and ends them. Returns the exit code.
 int end_by(const std::exception& failure) {
   const int code = exit_code_of(failure);
-  std::string problem = failure_text(failure);
+  std::string problem = problem_of(failure);
   bool is_of_all = dynamic_cast<const SharedFailure*>(&failure) != nullptr;
   if (!is_of_all && !has_met()) {
     problem = failure_of_all(problem);

@@ -2,33 +2,33 @@
 
 #include <fmt/format.h>
 
-#include <string>
+#include <algorithm>
 
-#include "backend/cpu/cpu_backend.h"
-#include "backend/ref/ref_backend.h"
 #include "base/error.h"
+#include "run/backend_rows.h"
 
 namespace ng {
-namespace {
-
-struct Row {
-  std::string_view name;
-  std::unique_ptr<Backend> (*make)(Threads threads);
-};
-
-constexpr Row kBackends[] = {{"ref", make_ref_backend}, {"cpu", make_cpu_backend}};
-
-}  // namespace
 
 std::vector<std::string_view> backend_names() {
   std::vector<std::string_view> names;
-  for (const Row& row : kBackends) names.push_back(row.name);
+  for (const BackendRow& row : backend_rows()) names.push_back(row.name);
   return names;
 }
 
-std::unique_ptr<Backend> make_backend(std::string_view name, Threads threads) {
-  for (const Row& row : kBackends)
-    if (row.name == name) return row.make(threads);
+bool any_has_thread_order() {
+  return std::ranges::any_of(backend_rows(), &BackendRow::has_thread_order);
+}
+
+std::unique_ptr<Backend> make_backend(std::string_view name, Threads threads,
+                                      uint64_t thread_order) {
+  for (const BackendRow& row : backend_rows()) {
+    if (row.name != name) continue;
+    if (thread_order != 0 && !row.has_thread_order)
+      throw Error({.place = "--backend",
+                   .problem = fmt::format("{} has no order of threads", name),
+                   .remedy = "0, or an emulated card"});
+    return row.make(threads, thread_order);
+  }
   throw Error({.place = "--backend",
                .problem = fmt::format("unknown \"{}\"", name),
                .remedy = fmt::format("{}", fmt::join(backend_names(), " "))});

@@ -1,6 +1,7 @@
 // The registry of backends: one line per backend.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -11,7 +12,12 @@ namespace ng {
 
 [[nodiscard]] std::vector<std::string_view> backend_names();
 
-/// Throws Error naming the known ones for an unknown name.
-[[nodiscard]] std::unique_ptr<Backend> make_backend(std::string_view name, Threads threads);
+/// Whether any has an order of threads that a seed draws: an emulated card, in tests.
+[[nodiscard]] bool any_has_thread_order();
+
+/// Throws Error naming the known ones for an unknown name, and for a `thread_order` of one that
+/// has none.
+[[nodiscard]] std::unique_ptr<Backend> make_backend(std::string_view name, Threads threads,
+                                                    uint64_t thread_order = 0);
 
 }  // namespace ng

@@ -67,7 +67,7 @@ class Run {
   Run& operator=(const Run&) = delete;
 
   /// Does an operation: times it and, where a diagnosis runs, examines what it reads and writes
-  /// for NaN. In a dry run nothing is done.
+  /// for NaN. In a dry run nothing is done: what the backend lacks it says then.
   void execute(const Operation& operation);
   /// Bytes of storage that an operand needs.
   [[nodiscard]] size_t operand_bytes(const OperandSpec& spec) const {

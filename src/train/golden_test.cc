@@ -202,7 +202,8 @@ std::vector<GoldenCase> all_cases() {
     if (item.is_directory()) models.insert(item.path().filename());
   std::vector<GoldenCase> cases;
   for (const std::string& model : models)
-    for (const char* backend : {"ref", "cpu"}) cases.push_back({model, backend});
+    for (const std::string_view backend : backend_names())
+      cases.push_back({model, std::string(backend)});
   return cases;
 }
 

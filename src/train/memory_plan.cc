@@ -28,6 +28,7 @@ class PlanBackend final : public Backend {
     return backend_.operand_bytes(spec);
   }
   void execute(const Operation& /* operation */) override {}
+  void require(const Operation& operation) const override { backend_.require(operation); }
 
  private:
   const Backend& backend_;

@@ -193,7 +193,8 @@ class Bounds {
   std::map<std::string, Matrix> bound_;
 };
 
-inline void check(const Case& c) {
+/// An emulated card takes one of `card_every` cases.
+inline void check(const Case& c, int card_every = 1) {
   const Inputs x(c);
   const Place ref{reference(), c.storage};
   const Forward known = forward(ref, x);
@@ -204,7 +205,8 @@ inline void check(const Case& c) {
       [&](const std::string& name, int64_t row, int64_t col) {
         const double bound = bounds(name, row, col);
         return name == "lse" ? bound : with_bf16(bound, want.at(name).at(row, col), c.storage);
-      });
+      },
+      card_every);
 }
 
 inline const AttentionShape kAttentionShapes[] = {

@@ -31,6 +31,9 @@ using Bound = std::function<double(const std::string& name, int64_t row, int64_t
 
 inline double exactly(const std::string&, int64_t, int64_t) { return 0; }
 
+/// Each CUDA thread of it is a fiber: slow, so that it takes part in fewer calls than `cpu`.
+constexpr std::string_view kEmulatedCard = "cuda-emulated";
+
 /// One way of running a backend.
 struct Target {
   std::string backend;
@@ -42,26 +45,36 @@ struct Target {
 };
 
 /// Every backend but ref on every instruction set: the strongest with 1 and 3 threads, the others
-/// with 3.
+/// with 3. An emulated card has none, and threads - 1 is the seed of the order in which CUDA
+/// threads go on.
 inline std::vector<Target> targets() {
   std::vector<Target> all;
   const Isa strongest = supported_isas().back();
   for (const std::string_view name : backend_names()) {
     if (name == "ref") continue;
-    for (const Isa isa : supported_isas()) all.push_back({std::string(name), isa, 3});
+    for (const Isa isa : supported_isas())
+      if (isa == strongest || name == "cpu") all.push_back({std::string(name), isa, 3});
     all.push_back({std::string(name), strongest, 1});
   }
   return all;
 }
 
 /// The targets of one call of `conform`. Two threads are taken every sixteenth time only: what one
-/// and three threads agree on, two do as well, and another backend's turn costs a third more.
-inline std::vector<Target> targets_of_next_call() {
+/// and three threads agree on, two do as well, and another backend's turn costs a third more. An
+/// emulated card takes part in one of `card_every` calls, in one order of threads after the other,
+/// and in every fourth of those in two, which are compared.
+inline std::vector<Target> targets_of_next_call(int card_every) {
   static int calls = 0;
+  const int call = calls++, turn = call / card_every;
   std::vector<Target> all = targets();
-  if (calls++ % 16 == 0)
+  if (call % 16 == 0)
     for (const std::string_view name : backend_names())
       if (name != "ref") all.push_back({std::string(name), supported_isas().back(), 2});
+  std::erase_if(all, [&](const Target& target) {
+    if (target.backend != kEmulatedCard) return false;
+    if (call % card_every != 0) return true;
+    return target.threads != 2 && turn % 4 != 0 && target.threads != (turn % 2 == 0 ? 3 : 1);
+  });
   return all;
 }
 
@@ -70,7 +83,10 @@ inline Backend& backend_of(const Target& target) {
   static std::map<std::string, std::unique_ptr<Backend>> made;
   force_isa(target.isa);
   auto& backend = made[fmt::format("{} {}", target.backend, target.threads)];
-  if (!backend) backend = make_backend(target.backend, Threads{target.threads});
+  const bool has_order = target.backend == kEmulatedCard;
+  if (!backend)
+    backend = make_backend(target.backend, Threads{target.threads},
+                           has_order ? static_cast<uint64_t>(target.threads - 1) : 0);
   return *backend;
 }
 
@@ -120,14 +136,14 @@ inline void expect_rounded(const Results& stored, Results fp32) {
 
 /// Every target against ref within `bound`, and all targets of one backend the same bits.
 inline void conform(const std::string& operation, Storage storage, const Run& run,
-                    const Bound& bound = exactly) {
+                    const Bound& bound = exactly, int card_every = 1) {
   if (is_left_out()) return;
   SCOPED_TRACE(fmt::format("{}, {}", operation, name_of(storage)));
   const Results want = run({reference(), storage});
   if (storage == Storage::bf16) expect_rounded(want, run({reference(), Storage::rounded}));
   std::map<std::string, Results> first;
   std::string missing;
-  for (const Target& target : targets_of_next_call()) {
+  for (const Target& target : targets_of_next_call(card_every)) {
     SCOPED_TRACE(target.label());
     try {
       const Results got = run({backend_of(target), storage});

@@ -33,6 +33,21 @@ TEST(Conformance, OperandPresets) {
       }
 }
 
+// Groups that fill a warp, several in one and several warps in one; columns that padded K are left.
+TEST(Conformance, TurnBack) {
+  for (const Storage storage : kStorages)
+    for (const int g : {16, 32, 64, 128})
+      for (const Into into : {Into::overwrite, Into::add})
+        for (const Compute round : {Compute::fp32, Compute::bf16})
+          conform(fmt::format("turn_back {}", g), storage, [&](const Place& with) {
+            const Tensor x = with.fp32(spread(5, 3 * g, 71, 3));
+            Tensor y = with.activation(spread(5, 3 * g - 5, 72, 1));
+            with.execute(
+                TurnBack{.y = y, .x = x, .hadamard = hadamard_of(g), .into = into, .round = round});
+            return Results{{"y", y.values()}};
+          });
+}
+
 // A source in BF16 gives the bits of the same values in FP32.
 TEST(Conformance, OperandsOfBf16Sources) {
   for (const std::string_view name : operand_names()) {

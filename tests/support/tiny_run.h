@@ -40,6 +40,8 @@ struct TinyRunOptions {
   std::string recipe = "name = \"fp32\"";  ///< TOML text
   std::string backend = "cpu";
   int threads = 1;
+  uint64_t thread_order = 0;                             ///< of an emulated card
+  std::unique_ptr<Backend> (*make_backend)() = nullptr;  ///< in the place of `backend`
   RecomputePolicy recompute = RecomputePolicy::none;
   int64_t micros = 1;  ///< of each rank
   double clip = 1;
@@ -59,8 +61,7 @@ class TinyRun {
 
   explicit TinyRun(const TinyRunOptions& options)
       : recipe_(Recipe::parse(options.recipe, "test.toml")),
-        run_(make_backend(options.backend, Threads{options.threads}), 7, 0, options.comm,
-             options.tensor),
+        run_(backend_of(options), 7, 0, options.comm, options.tensor),
         model_(run_, options.model, recipe_, options.recompute, weight_gather(options.determinism)),
         reference_(options.dpo ? make_reference(run_, model_, recipe_, *options.dpo) : nullptr),
         trainer_(run_, model_, recipe_, settings(options), reference_.get()),
@@ -113,6 +114,10 @@ class TinyRun {
   }
 
  private:
+  static std::unique_ptr<Backend> backend_of(const TinyRunOptions& options) {
+    if (options.make_backend != nullptr) return options.make_backend();
+    return make_backend(options.backend, Threads{options.threads}, options.thread_order);
+  }
   static StepSettings settings(const TinyRunOptions& options) {
     StepSettings s;
     s.sequences = options.dpo ? 4 : options.sequences;

@@ -8,7 +8,7 @@
 
 #include "backend/cuda/kernels/amax.h"
 #include "backend/cuda/kernels/cast.h"
-#include "backend/cuda/kernels/update.h"
+#include "backend/cuda/kernels/perform.h"
 #include "backend/ref/update/store.h"
 #include "backend/ref/update/update.h"
 #include "format/codec.h"
@@ -215,43 +215,33 @@ void expect_update(OptimizerRule rule, bool by_master, bool has_value, Rounding 
                                  .correction1 = 0.271f,
                                  .correction2 = 0.142625f};
   const StepControl control{.grad_scale = 0.37f};
-  Parameter by_ref = start;
   const auto view = [](auto& values, const Operand& cast) {
     return View(reinterpret_cast<std::byte*>(values.data()), *cast.element, kUpdateRows,
                 kUpdateCols, kUpdateCols);
   };
-  Update op{.optimizer = rule,
-            .weight = {},
-            .grad = ref::view_of(grad, kUpdateRows, kUpdateCols),
-            .numbers = numbers,
-            .key = kKey,
-            .control = &control};
-  const bool moves = rule != OptimizerRule::muon && rule != OptimizerRule::direction;
-  if (moves) op.moment1 = {view(by_ref.moment1, fp32), fp32};
-  if (rule == OptimizerRule::adamw) op.moment2 = {view(by_ref.moment2, fp32), fp32};
-  if (by_master && has_value) op.weight.master = {view(by_ref.weight, fp32), fp32};
-  op.weight.value =
-      has_value ? Stored{view(by_ref.value, bf16), bf16} : Stored{view(by_ref.weight, fp32), fp32};
-  op.weight.rule = rounding == Rounding::stochastic ? UpdateRule::stochastic : UpdateRule::nearest;
-  for (int step = 0; step < 2; ++step) ref::perform(op);
-
-  ElementCast value_cast = cast_of(bf16);
-  value_cast.key.purpose = Purpose::weight_update;
-  value_cast.key.micro = 0;
+  const auto update_of = [&](Parameter& p) {
+    Update op{.optimizer = rule,
+              .weight = {},
+              .grad = ref::view_of(grad, kUpdateRows, kUpdateCols),
+              .numbers = numbers,
+              .key = kKey,
+              .control = &control};
+    const bool moves = rule != OptimizerRule::muon && rule != OptimizerRule::direction;
+    if (moves) op.moment1 = {view(p.moment1, fp32), fp32};
+    if (rule == OptimizerRule::adamw) op.moment2 = {view(p.moment2, fp32), fp32};
+    if (by_master && has_value) op.weight.master = {view(p.weight, fp32), fp32};
+    op.weight.value =
+        has_value ? Stored{view(p.value, bf16), bf16} : Stored{view(p.weight, fp32), fp32};
+    op.weight.rule =
+        rounding == Rounding::stochastic ? UpdateRule::stochastic : UpdateRule::nearest;
+    return op;
+  };
+  Parameter by_ref = start;
+  for (int step = 0; step < 2; ++step) ref::perform(update_of(by_ref));
   for (const uint64_t order : kOrders) {
     Parameter p = start;
     Device device(card_of(90), order);
-    const UpdatedTensors tensors{
-        .weight = by_master ? p.weight.data() : nullptr,
-        .value = has_value ? p.value.data() : nullptr,
-        .moment1 = moves ? p.moment1.data() : nullptr,
-        .moment2 = rule == OptimizerRule::adamw ? p.moment2.data() : nullptr,
-        .grad = grad.data(),
-        .rows = kUpdateRows,
-        .cols = kUpdateCols};
-    for (int step = 0; step < 2; ++step)
-      update(&device, tensors, {.rule = rule, .numbers = numbers, .grad_scale = op.grad_scale()},
-             value_cast);
+    for (int step = 0; step < 2; ++step) perform(&device, update_of(p), Scratch{});
     EXPECT_EQ(p.weight, by_ref.weight) << "order " << order;
     EXPECT_EQ(p.value, by_ref.value) << "order " << order;
     EXPECT_EQ(p.moment1, by_ref.moment1) << "order " << order;

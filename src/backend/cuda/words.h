@@ -27,16 +27,23 @@
 
 namespace ng::cuda {
 
-using Stream = cudaStream_t;
+/// Of a card, on which kernels run one after another.
+struct CardStream {
+  cudaStream_t stream = nullptr;
+};
+/// Null: operations look at what they are given and launch nothing.
+using Stream = const CardStream*;
 
 /// Of void(args...). What a launch could not do is in cudaGetLastError().
 template <auto kKernel, class... Args>
 void launch(Stream stream, const LaunchShape& shape, Args... args) {
+  if (stream == nullptr) return;
   if (shape.shared > kDeclaredShared)
     cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                          static_cast<int>(shape.shared));
   kKernel<<<dim3(shape.grid.x, shape.grid.y, shape.grid.z),
-            dim3(shape.block.x, shape.block.y, shape.block.z), shape.shared, stream>>>(args...);
+            dim3(shape.block.x, shape.block.y, shape.block.z), shape.shared, stream->stream>>>(
+      args...);
 }
 
 }  // namespace ng::cuda

@@ -14,7 +14,7 @@
 
 #define __global__
 #define __device__
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 #define threadIdx (::ng::cuda::emulated::running.thread->index)
 #define blockIdx (::ng::cuda::emulated::running.block->index())
 #define blockDim (::ng::cuda::emulated::running.block->shape().block)
@@ -31,6 +31,7 @@
 
 namespace ng::cuda {
 
+/// Null: operations look at what they are given and launch nothing.
 using Stream = emulated::Device*;
 
 namespace emulated {
@@ -50,6 +51,7 @@ constexpr std::string_view kernel_name(std::string_view function) {
 /// Of void(args...).
 template <auto kKernel, class... Args>
 void launch(Stream stream, const LaunchShape& shape, Args... args) {
+  if (stream == nullptr) return;
   stream->launch(emulated::kernel_name(__PRETTY_FUNCTION__), shape, [&] { kKernel(args...); });
 }
 

@@ -1,12 +1,13 @@
 #include "backend/cuda/kernels/cast.h"
 
+#include "backend/cuda/kernels/mx_block.h"
+
 namespace ng::cuda {
 namespace {
 
 constexpr int kCastThreads = 256;
 constexpr int kTile = 32;  ///< rows and columns of a tile, and values of a block
 constexpr int kTileWarps = kCastThreads / kWarp;
-constexpr uint32_t kWholeWarp = ~0u;
 
 template <class Code>
 __global__ void __launch_bounds__(kCastThreads)
@@ -22,39 +23,6 @@ void launch_cast(Stream stream, const Fp32Matrix& x, const ElementCast& cast, Co
   if (blocks == 0) return;
   launch<cast_each<Code>>(
       stream, {.grid = {static_cast<unsigned>(blocks)}, .block = {kCastThreads}}, x, cast, codes);
-}
-
-/// The largest of a warp, in each lane.
-__device__ inline uint32_t largest_of_warp(uint32_t x) {
-  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
-    const uint32_t other = __shfl_xor_sync(kWholeWarp, x, distance);
-    x = x < other ? other : x;
-  }
-  return x;
-}
-
-/// Of a block with the largest magnitude of these FP32 bits, which are ordered as the magnitudes.
-__device__ inline uint32_t scale_code(const MxCast& cast, uint32_t amax_bits) {
-  if (amax_bits >= kFloatInf) return kE8m0NanCode;
-  if (amax_bits == 0) return 0;
-  return e8m0_code(e8m0_exponent(cast.rule, float_of_bits(amax_bits), cast.range));
-}
-
-/// Block `block` of an operand; `value` is that of the lane, at (row, col) of the source.
-__device__ inline void put_block(const MxCast& cast, const MxOperand& y, float value, int64_t row,
-                                 int64_t col, int64_t cols, int64_t block) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const uint32_t scale = scale_code(cast, largest_of_warp(float_bits(value) & 0x7FFFFFFFu));
-  uint32_t code = 0;
-  if (scale != kE8m0NanCode)
-    code = code_of(cast.element, value * cast.prescale * e8m0_multiplier(scale), row, col, cols);
-  if (lane == 0) y.scales[block] = static_cast<uint8_t>(scale);
-  if (!cast.four_bits) {
-    y.codes[block * kTile + lane] = static_cast<uint8_t>(code);
-    return;
-  }
-  const uint32_t next = __shfl_down_sync(kWholeWarp, code, 1);
-  if (lane % 2 == 0) y.codes[(block * kTile + lane) / 2] = static_cast<uint8_t>(code | (next << 4));
 }
 
 /// A tile of 32 x 32 values a block of threads, a row or column of it a warp at a time.

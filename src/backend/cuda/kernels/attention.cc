@@ -1,0 +1,265 @@
+// (Grouped-query) causal attention in FP32. Forward and dq take a warp for each query of a head,
+// dk and dv a warp for each key of a kv head: who owns a value adds to it alone, in one order. A
+// warp looks at 32 keys (queries) at a time, one a lane, and then adds their vectors, each lane
+// its own columns. [Dao et al. 2022, Algorithm 1 and appendix B.2]
+#include <cmath>
+#include <limits>
+
+#include "backend/cuda/kernels/perform.h"
+#include "backend/cuda/kernels/values.h"
+#include "math/exp.h"
+#include "math/log.h"
+
+namespace ng::cuda {
+namespace {
+
+constexpr int kColsPerLane = 8;
+constexpr int kMostHeadDim = kColsPerLane * kWarp;
+
+/// The values of one head in one row.
+struct HeadPart {
+  const Source& x;
+  int64_t row, first;
+  __device__ float operator()(int c) const { return x(row, first + c); }
+};
+
+__device__ inline float dot_of(const HeadPart& a, const HeadPart& b, int n) {
+  float sum = 0;
+  for (int c = 0; c < n; ++c) sum = std::fma(a(c), b(c), sum);
+  return sum;
+}
+
+/// Where heads lie, and who sees whom.
+struct Heads {
+  AttentionShape s;
+  const int32_t* first_keys;  ///< null: 0 for all
+  float scale;                ///< 1/sqrt(head_dim)
+
+  [[nodiscard]] __device__ HeadPart query(const Source& x, int64_t row, int64_t head) const {
+    return {x, row, head * s.head_dim};
+  }
+  [[nodiscard]] __device__ HeadPart key(const Source& x, int64_t row, int64_t head) const {
+    return {x, row / s.length * s.kv_stride, head * s.kv_heads / s.heads * s.head_dim};
+  }
+  /// The first key that query i of its sequence, in this row, sees; the last is first + i.
+  [[nodiscard]] __device__ int64_t first_key(int64_t row, int64_t i) const {
+    const int64_t of_document = first_keys == nullptr ? 0 : first_keys[row];
+    const int64_t of_window = s.window == 0 ? 0 : s.first + i + 1 - s.window;
+    return of_document > of_window ? of_document : of_window;
+  }
+};
+
+/// out and lse of a query of a head.
+struct AttendRow {
+  Heads heads;
+  Target out, lse;
+  Source q, k, v;
+
+  __device__ void operator()(int64_t unit, int lane) const {
+    NG_SHARED(float, weights, kRowThreads);  // of a warp's 32 keys
+    const int mine = static_cast<int>(threadIdx.x) / kWarp * kWarp;
+    const AttentionShape& s = heads.s;
+    const int64_t row = unit / s.heads, head = unit % s.heads, i = row % s.length;
+    const HeadPart query = heads.query(q, row, head);
+    HeadPart key = heads.key(k, row, head);
+    const int64_t keys_row = key.row, end = s.first + i + 1;
+    float acc[kColsPerLane] = {};
+    float largest = -std::numeric_limits<float>::infinity(), sum = 0;
+    for (int64_t j0 = heads.first_key(row, i); j0 < end; j0 += kWarp) {
+      const int64_t j = j0 + lane;
+      key.row = keys_row + j;
+      const float score = j < end ? heads.scale * dot_of(query, key, s.head_dim) : largest;
+      const float next = largest_value_of_warp(score > largest ? score : largest);
+      const float rescale = math::exp(largest - next);
+      const float p = j < end ? math::exp(score - next) : 0.0f;
+      largest = next;
+      sum = std::fma(sum, rescale, p);
+      weights[mine + lane] = p;
+      __syncwarp();
+      const int count = end - j0 < kWarp ? static_cast<int>(end - j0) : kWarp;
+      for (int c = 0; c < kColsPerLane; ++c) acc[c] *= rescale;
+      for (int n = 0; n < count; ++n) {
+        const float weight = weights[mine + n];
+        for (int c = 0; c < kColsPerLane; ++c)
+          if (c * kWarp + lane < s.head_dim)
+            acc[c] = std::fma(weight, v(keys_row + j0 + n, key.first + c * kWarp + lane), acc[c]);
+      }
+      __syncwarp();
+    }
+    sum = sum_of_warp(sum);
+    for (int c = 0; c < kColsPerLane; ++c)
+      if (c * kWarp + lane < s.head_dim) out.put(row, query.first + c * kWarp + lane, acc[c] / sum);
+    if (lane == 0) lse.put(row, head, largest + static_cast<float>(math::log(double{sum})));
+  }
+};
+
+/// dout·out of each query and head, which all its slopes lack, once for all keys.
+struct MeanOfSlopes {
+  AttentionShape s;
+  Source dout, out;
+  float* means;
+  __device__ void operator()(int64_t row, int64_t head) const {
+    const int64_t first = head * s.head_dim;
+    means[row * s.heads + head] = dot_of({dout, row, first}, {out, row, first}, s.head_dim);
+  }
+};
+
+/// What the backward passes read.
+struct AttentionInputs {
+  Heads heads;
+  Source dout, lse, q, k, v;
+  const float* means;
+
+  /// P and dS of a query in `row` and a key, of a head.
+  struct Slope {
+    float p = 0, ds = 0;
+  };
+  [[nodiscard]] __device__ Slope slope_of(int64_t row, int64_t head, const HeadPart& key) const {
+    const int d = heads.s.head_dim;
+    const HeadPart dy = heads.query(dout, row, head), value{v, key.row, key.first};
+    const float score = heads.scale * dot_of(heads.query(q, row, head), key, d);
+    const float p = math::exp(score - lse(row, head));
+    const float mean = means[row * heads.s.heads + head];
+    return {p, p * (dot_of(dy, value, d) - mean) * heads.scale};
+  }
+};
+
+/// dq of a query of a head.
+struct QueryGradientRow {
+  AttentionInputs in;
+  Target dq;
+
+  __device__ void operator()(int64_t unit, int lane) const {
+    NG_SHARED(float, slopes, kRowThreads);  // dS of a warp's 32 keys
+    const int mine = static_cast<int>(threadIdx.x) / kWarp * kWarp;
+    const AttentionShape& s = in.heads.s;
+    const int64_t row = unit / s.heads, head = unit % s.heads, i = row % s.length;
+    const HeadPart key = in.heads.key(in.k, row, head);
+    const int64_t end = s.first + i + 1;
+    float acc[kColsPerLane] = {};
+    for (int64_t j0 = in.heads.first_key(row, i); j0 < end; j0 += kWarp) {
+      const int64_t j = j0 + lane;
+      slopes[mine + lane] =
+          j < end ? in.slope_of(row, head, {in.k, key.row + j, key.first}).ds : 0.0f;
+      __syncwarp();
+      const int count = end - j0 < kWarp ? static_cast<int>(end - j0) : kWarp;
+      for (int n = 0; n < count; ++n) {
+        const float ds = slopes[mine + n];
+        for (int c = 0; c < kColsPerLane; ++c)
+          if (c * kWarp + lane < s.head_dim)
+            acc[c] = std::fma(ds, in.k(key.row + j0 + n, key.first + c * kWarp + lane), acc[c]);
+      }
+      __syncwarp();
+    }
+    for (int c = 0; c < kColsPerLane; ++c)
+      if (c * kWarp + lane < s.head_dim) dq.put(row, head * s.head_dim + c * kWarp + lane, acc[c]);
+  }
+};
+
+/// dk, or dv, of a key of a kv head: heads of its group in order, queries in order. One at a time:
+/// sums of both are more than registers hold on some cards.
+template <bool kOfKeys>
+struct KeyGradientRow {
+  AttentionInputs in;
+  Target sums;
+
+  __device__ void operator()(int64_t unit, int lane) const {
+    NG_SHARED(float, weights, kRowThreads);  // P or dS of a warp's 32 queries
+    const int mine = static_cast<int>(threadIdx.x) / kWarp * kWarp;
+    const AttentionShape& s = in.heads.s;
+    const Source& from = kOfKeys ? in.q : in.dout;
+    // Of 32 bits: divisions of 64 are calls, around which registers would go into memory.
+    const auto at = static_cast<uint32_t>(unit), kv_heads = static_cast<uint32_t>(s.kv_heads),
+               kv_length = static_cast<uint32_t>(s.kv_length);
+    const int64_t kv_head = at % kv_heads, j = at / kv_heads % kv_length;
+    const int64_t sequence = at / kv_heads / kv_length;
+    const HeadPart key{in.k, sequence * s.kv_stride + j, kv_head * s.head_dim};
+    const int64_t group = s.heads / s.kv_heads;
+    const int64_t first = j > s.first ? j - s.first : 0;  // the first query that sees it
+    float acc[kColsPerLane] = {};
+    for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head)
+      for (int64_t i0 = first; i0 < s.length; i0 += kWarp) {
+        const int64_t i = i0 + lane, row0 = sequence * s.length + i0;
+        float weight = 0;
+        if (i < s.length && in.heads.first_key(row0 + lane, i) <= j) {
+          const AttentionInputs::Slope slope = in.slope_of(row0 + lane, head, key);
+          weight = kOfKeys ? slope.ds : slope.p;
+        }
+        weights[mine + lane] = weight;
+        __syncwarp();
+        const int count = s.length - i0 < kWarp ? static_cast<int>(s.length - i0) : kWarp;
+        for (int n = 0; n < count; ++n) {
+          const float of_query = weights[mine + n];
+          if (of_query == 0) continue;
+          for (int c = 0; c < kColsPerLane; ++c)
+            if (c * kWarp + lane < s.head_dim)
+              acc[c] =
+                  std::fma(of_query, from(row0 + n, head * s.head_dim + c * kWarp + lane), acc[c]);
+        }
+        __syncwarp();
+      }
+    for (int c = 0; c < kColsPerLane; ++c)
+      if (c * kWarp + lane < s.head_dim) sums.put(key.row, key.first + c * kWarp + lane, acc[c]);
+  }
+};
+
+Heads heads_of(std::string_view name, const AttentionShape& s, const ConstView& q,
+               const ConstView& k, const ConstView& v, TokenView first_keys) {
+  NG_CHECK(first_keys.empty() || std::ssize(first_keys) == q.rows, first_keys.size(), q.rows);
+  NG_CHECK(s.heads > 0 && s.kv_heads > 0 && s.heads % s.kv_heads == 0, s.heads, s.kv_heads);
+  NG_CHECK(q.rows == s.sequences * s.length && q.cols == int64_t{s.heads} * s.head_dim, q.rows,
+           q.cols, s.sequences, s.length, s.heads, s.head_dim);
+  NG_CHECK(same_shape(k, v) && k.cols == int64_t{s.kv_heads} * s.head_dim, k.rows, k.cols, v.rows,
+           v.cols, s.kv_heads, s.head_dim);
+  NG_CHECK(s.kv_length <= s.kv_stride && k.rows >= s.sequences * s.kv_stride, s.kv_length,
+           s.kv_stride, k.rows, s.sequences);
+  NG_CHECK(s.first >= 0 && s.first + s.length <= s.kv_length && s.window >= 0, s.first, s.length,
+           s.kv_length, s.window);
+  if (s.head_dim > kMostHeadDim)
+    throw Unsupported("cuda: " + std::string(name) + " of heads above " +
+                      std::to_string(kMostHeadDim));
+  return {s, first_keys.empty() ? nullptr : first_keys.data(),
+          static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim)))};
+}
+
+}  // namespace
+
+void perform(Stream stream, const Attention& op) {
+  NG_CHECK(same_shape(op.out, op.q) && op.lse.rows == op.q.rows && op.lse.cols == op.shape.heads,
+           op.out.rows, op.out.cols, op.lse.rows, op.lse.cols);
+  constexpr std::string_view kName = Attention::kName;
+  const AttendRow row{heads_of(kName, op.shape, op.q, op.k, op.v, op.first_keys),
+                      target_of(kName, op.out),
+                      target_of(kName, op.lse),
+                      source_of(kName, op.q, op.out),
+                      source_of(kName, op.k, op.out),
+                      source_of(kName, op.v, op.out)};
+  for_each_row(stream, op.q.rows * op.shape.heads, row);
+}
+
+void perform(Stream stream, const AttentionBackward& op, const Scratch& scratch) {
+  NG_CHECK(same_shape(op.dq, op.q) && same_shape(op.dout, op.q) && same_shape(op.out, op.q) &&
+               same_shape(op.dk, op.k) && same_shape(op.dv, op.v) && op.lse.rows == op.q.rows &&
+               op.lse.cols == op.shape.heads,
+           op.dq.rows, op.dq.cols, op.dk.rows, op.dk.cols, op.dout.rows, op.dout.cols, op.lse.rows,
+           op.lse.cols);
+  constexpr std::string_view kName = AttentionBackward::kName;
+  const auto read = [&](const ConstView& x) { return source_of(kName, x, op.dq); };
+  const AttentionShape& s = op.shape;
+  auto* means = scratch.take<float>(kName, op.q.rows * s.heads);
+  const AttentionInputs in{heads_of(kName, s, op.q, op.k, op.v, op.first_keys),
+                           read(op.dout),
+                           source_of(kName, op.lse),
+                           read(op.q),
+                           read(op.k),
+                           read(op.v),
+                           means};
+  for_each_place(stream, op.q.rows, s.heads, MeanOfSlopes{s, in.dout, read(op.out), means});
+  const KeyGradientRow<true> of_keys{in, target_of(kName, op.dk)};
+  const KeyGradientRow<false> of_values{in, target_of(kName, op.dv)};
+  for_each_row(stream, op.q.rows * s.heads, QueryGradientRow{in, target_of(kName, op.dq)});
+  for_each_row(stream, s.sequences * s.kv_length * s.kv_heads, of_keys);
+  for_each_row(stream, s.sequences * s.kv_length * s.kv_heads, of_values);
+}
+
+}  // namespace ng::cuda

@@ -1,0 +1,128 @@
+// Vectors of tokens and positions, and rotary positions, each value rounded as in `ref`.
+#include <cmath>
+
+#include "backend/cuda/kernels/perform.h"
+#include "backend/cuda/kernels/values.h"
+#include "math/sincos.h"
+
+namespace ng::cuda {
+namespace {
+
+struct EmbedEach {
+  Target y;
+  const int32_t* ids;
+  Source tokens, positions;
+  Positions at;
+  __device__ void operator()(int64_t t, int64_t c) const {
+    float sum = tokens(ids[t], c);
+    if (positions.rows > 0) sum += positions(at.first + t % at.length, c);
+    y.put(t, c, sum);
+  }
+};
+
+/// A column by one thread, so that tokens are added in their order.
+struct EmbedBackwardColumn {
+  Target dtokens, dpositions;
+  Source dy;
+  const int32_t* ids;
+  Positions at;
+  __device__ void operator()(int64_t /* row */, int64_t c) const {
+    for (int64_t t = 0; t < dy.rows; ++t) {
+      const float d = dy(t, c);
+      dtokens.add(ids[t], c, d);
+      if (dpositions.rows > 0) dpositions.add(at.first + t % at.length, c, d);
+    }
+  }
+};
+
+constexpr int kMostFrequencies = 256;
+
+/// As a kernel is passed it: made on the host, for pow() is not everywhere the same.
+struct Frequencies {
+  double of[kMostFrequencies];  ///< radians from one position to the next
+};
+
+struct RopeTableEach {
+  Target table;
+  Frequencies frequency;
+  __device__ void operator()(int64_t position, int64_t i) const {
+    constexpr double kTwoPi = 6.283185307179586;
+    const double angle = static_cast<double>(position) * frequency.of[i];
+    const math::SinCos turned = math::sincos_turns(angle / kTwoPi);
+    table.put(position, i, static_cast<float>(turned.cos));
+    table.put(position, table.cols / 2 + i, static_cast<float>(turned.sin));
+  }
+};
+
+struct RopeEach {
+  Target x;
+  Source table;
+  Positions at;
+  int64_t half;
+  bool inverse;
+  __device__ void operator()(int64_t t, int64_t pair) const {
+    const int64_t i = pair % half;
+    const int64_t first = pair / half * 2 * half + i, second = first + half;
+    const int64_t position = at.first + t % at.length;
+    const float a = x(t, first), b = x(t, second);
+    const float cos = table(position, i);
+    const float sin = inverse ? -table(position, half + i) : table(position, half + i);
+    x.put(t, first, a * cos - b * sin);
+    x.put(t, second, b * cos + a * sin);
+  }
+};
+
+void check_embedding(const ConstView& y, TokenView ids, const ConstView& tokens,
+                     const ConstView& positions, const Positions& at) {
+  const auto count = static_cast<int64_t>(ids.size());
+  NG_CHECK(at.sequences * at.length == count && y.rows == count, at.sequences, at.length, count,
+           y.rows);
+  NG_CHECK(tokens.cols == y.cols, tokens.cols, y.cols);
+  if (positions.rows == 0) return;
+  NG_CHECK(positions.cols == y.cols && at.first + at.length <= positions.rows, positions.cols,
+           y.cols, at.first, at.length, positions.rows);
+}
+
+}  // namespace
+
+void perform(Stream stream, const Embed& op) {
+  check_embedding(op.y, op.ids, op.tokens, op.positions, op.at);
+  for_each_place(
+      stream, op.y.rows, op.y.cols,
+      EmbedEach{target_of("embed", op.y), op.ids.data(), source_of("embed", op.tokens, op.y),
+                source_of("embed", op.positions, op.y), op.at});
+}
+
+void perform(Stream stream, const EmbedBackward& op) {
+  check_embedding(op.dy, op.ids, op.dtokens, op.dpositions, op.at);
+  constexpr std::string_view kName = EmbedBackward::kName;
+  for_each_place(stream, 1, op.dy.cols,
+                 EmbedBackwardColumn{target_of(kName, op.dtokens), target_of(kName, op.dpositions),
+                                     source_of(kName, op.dy), op.ids.data(), op.at});
+}
+
+void perform(Stream stream, const RopeTable& op) {
+  const int64_t half = op.table.cols / 2;
+  NG_CHECK(op.table.cols % 2 == 0, op.table.cols);
+  if (half > kMostFrequencies) throw Unsupported("cuda: rope_table of heads above 512");
+  RopeTableEach rope{target_of("rope_table", op.table), {}};
+  for (int64_t i = 0; i < half; ++i) {
+    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(op.table.cols);
+    rope.frequency.of[i] = math::scaled_frequency(op.scaling, std::pow(op.theta, exponent));
+  }
+  for_each_place(stream, op.table.rows, half, rope);
+}
+
+void perform(Stream stream, const Rope& op) {
+  const Positions& at = op.at;
+  NG_CHECK(op.head_dim > 0 && op.head_dim % 2 == 0 && op.x.cols % op.head_dim == 0 &&
+               op.table.cols == op.head_dim,
+           op.head_dim, op.x.cols, op.table.cols);
+  NG_CHECK(op.x.rows == at.sequences * at.length && at.first + at.length <= op.table.rows,
+           op.x.rows, at.sequences, at.length, at.first, op.table.rows);
+  for_each_place(stream, op.x.rows, op.x.cols / 2,
+                 RopeEach{target_of("rope", op.x), source_of("rope", op.table, op.x), at,
+                          op.head_dim / 2, op.inverse});
+}
+
+}  // namespace ng::cuda

@@ -1,0 +1,81 @@
+// What the CUDA backend does of the list of operations, one overload each, in its topic's file.
+// Throws Unsupported, before anything is launched, for types of tensors that it lacks.
+#pragma once
+
+#include "backend/backend.h"
+#include "backend/cuda/words.h"
+
+namespace ng::cuda {
+
+/// Memory of the card that one operation uses and the next one overwrites.
+struct Scratch {
+  std::byte* data = nullptr;
+  size_t bytes = 0;
+
+  /// What lies there from its beginning.
+  template <class T>
+  [[nodiscard]] T* take(std::string_view operation, int64_t count) const {
+    if (static_cast<size_t>(count) * sizeof(T) > bytes)
+      throw Unsupported("cuda: " + std::string(operation) + " of so large a tensor");
+    return reinterpret_cast<T*>(data);
+  }
+};
+
+// elementwise.cc: the bits of ref
+void perform(Stream stream, const Fill& op);
+void perform(Stream stream, const Clear& op);
+void perform(Stream stream, const Copy& op);
+void perform(Stream stream, const Add& op);
+void perform(Stream stream, const Combine& op);
+void perform(Stream stream, const Normalize& op);
+void perform(Stream stream, const FillNormal& op);
+
+// activation.cc: FP32
+void perform(Stream stream, const Gelu& op);
+void perform(Stream stream, const GeluBackward& op);
+void perform(Stream stream, const Swiglu& op);
+void perform(Stream stream, const SwigluBackward& op);
+
+// embedding.cc: the bits of ref
+void perform(Stream stream, const Embed& op);
+void perform(Stream stream, const EmbedBackward& op);
+void perform(Stream stream, const RopeTable& op);
+void perform(Stream stream, const Rope& op);
+
+// reduce.cc: the bits of ref
+void perform(Stream stream, const AddColumnSums& op);
+void perform(Stream stream, const AddSum& op, const Scratch& scratch);
+void perform(Stream stream, const AddSumOfSquares& op, const Scratch& scratch);
+void perform(Stream stream, const AddNonfinite& op);
+void perform(Stream stream, const FindAmax& op);
+
+// norm.cc: sums in FP64, a warp's lanes side by side
+void perform(Stream stream, const Norm& op);
+void perform(Stream stream, const NormBackward& op, const Scratch& scratch);
+
+// attention.cc: FP32, scores of 32 keys at a time
+void perform(Stream stream, const Attention& op);
+void perform(Stream stream, const AttentionBackward& op, const Scratch& scratch);
+
+// loss.cc: exponentials in FP32, their sums in FP64
+void perform(Stream stream, const CrossEntropy& op);
+void perform(Stream stream, const CrossEntropyLoss& op);
+
+// operand.cc, gemm.cc, turn_back.cc: the bits of ref
+void perform(Stream stream, const Prepare& op);
+void perform(Stream stream, const PrepareBoth& op);
+void perform(Stream stream, const Unpack& op);
+void perform(Stream stream, const Gemm& op);
+void perform(Stream stream, const TurnBack& op);
+
+// update.cc: the bits of ref
+void perform(Stream stream, const DecideStep& op);
+void perform(Stream stream, const Store& op);
+void perform(Stream stream, const Update& op, const Scratch& scratch);
+void perform(Stream stream, const FindUpdateMaxima& op);
+void perform(Stream stream, const CheckUpdate& op, const Scratch& scratch);
+
+/// Storage of an operand; 0 where the GEMM reads the source in place.
+[[nodiscard]] size_t operand_bytes(const OperandSpec& spec);
+
+}  // namespace ng::cuda

@@ -1,0 +1,111 @@
+// Sums whose order is fixed, to the bits of `ref`, and what is counted.
+#include <cmath>
+#include <utility>
+
+#include "backend/cuda/kernels/amax.h"
+#include "backend/cuda/kernels/perform.h"
+#include "backend/cuda/kernels/values.h"
+
+namespace ng::cuda {
+namespace {
+
+constexpr int64_t kChunk = 4096;
+constexpr int kLanes = 16;
+constexpr int kSumThreads = 256;
+
+/// Sums of chunks: element i of the row-major matrix goes to lane i % 16 of chunk i / 4096, lanes
+/// fold by +8, +4, +2, +1. [recipes.md §0]
+template <bool kSquares>
+__global__ void __launch_bounds__(kSumThreads) sum_chunks(Source x, double* sums) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int64_t chunk =
+      int64_t{blockIdx.x} * (kSumThreads / kLanes) + static_cast<int>(threadIdx.x) / kLanes;
+  const int64_t size = x.rows * x.cols, first = chunk * kChunk + lane;
+  int64_t row = first / x.cols, col = first % x.cols;
+  double sum = 0;
+  for (int64_t i = first; i < size && i < (chunk + 1) * kChunk; i += kLanes) {
+    const double value = x(row, col);
+    sum += kSquares ? value * value : value;
+    for (col += kLanes; col >= x.cols; col -= x.cols) ++row;
+  }
+  for (int step = kLanes / 2; step > 0; step /= 2) sum += __shfl_down_sync(~0u, sum, step);
+  if (lane == 0 && chunk * kChunk < size) sums[chunk] = sum;
+}
+
+/// *total += sums folded pairwise by index, an odd last one passing up; `sums` has room for twice
+/// as many. One block.
+__global__ void __launch_bounds__(kSumThreads)
+    fold_sums(double* sums, int64_t count, double* total) {
+  double *from = sums, *to = sums + count;
+  for (; count > 1; count = (count + 1) / 2) {
+    for (int64_t i = threadIdx.x; 2 * i < count; i += kSumThreads)
+      to[i] = 2 * i + 1 < count ? from[2 * i] + from[2 * i + 1] : from[2 * i];
+    __syncthreads();
+    double* const old = from;
+    from = to;
+    to = old;
+  }
+  if (threadIdx.x == 0) *total += from[0];
+}
+
+template <bool kSquares>
+void add_sum(Stream stream, std::string_view name, const ConstView& x, double* total,
+             const Scratch& scratch) {
+  if (x.size() == 0) return;
+  const int64_t chunks = (x.size() + kChunk - 1) / kChunk;
+  auto* sums = scratch.take<double>(name, 2 * chunks);
+  launch<sum_chunks<kSquares>>(
+      stream, {.grid = {blocks_of(chunks, kSumThreads / kLanes)}, .block = {kSumThreads}},
+      source_of(name, x), sums);
+  launch<fold_sums>(stream, {.block = {kSumThreads}}, sums, chunks, total);
+}
+
+/// A column by one thread: tokens are added in their order, in FP64.
+struct AddColumn {
+  Target sum;
+  Source x;
+  __device__ void operator()(int64_t /* row */, int64_t c) const {
+    double total = 0;
+    for (int64_t t = 0; t < x.rows; ++t) total += x(t, c);
+    sum.add(0, c, static_cast<float>(total));
+  }
+};
+
+struct CountNonfinite {
+  Source x;
+  unsigned long long* count;
+  __device__ void operator()(int64_t row, int64_t col) const {
+    if ((float_bits(x(row, col)) & 0x7FFFFFFFu) >= kFloatInf) atomicAdd(count, 1);
+  }
+};
+
+}  // namespace
+
+void perform(Stream stream, const AddColumnSums& op) {
+  NG_CHECK(op.sum.rows == 1 && op.sum.cols == op.x.cols, op.sum.rows, op.sum.cols, op.x.cols);
+  constexpr std::string_view kName = AddColumnSums::kName;
+  for_each_place(stream, 1, op.x.cols, AddColumn{target_of(kName, op.sum), source_of(kName, op.x)});
+}
+
+void perform(Stream stream, const AddSum& op, const Scratch& scratch) {
+  add_sum<false>(stream, AddSum::kName, op.x, op.sum, scratch);
+}
+
+void perform(Stream stream, const AddSumOfSquares& op, const Scratch& scratch) {
+  add_sum<true>(stream, AddSumOfSquares::kName, op.x, op.sum, scratch);
+}
+
+void perform(Stream stream, const AddNonfinite& op) {
+  for_each_place(stream, op.x.rows, op.x.cols,
+                 CountNonfinite{source_of(AddNonfinite::kName, op.x),
+                                reinterpret_cast<unsigned long long*>(op.count)});
+}
+
+void perform(Stream stream, const FindAmax& op) {
+  const Source x = source_of(FindAmax::kName, op.x);
+  if (x.is_bf16 || !op.x.contiguous())
+    throw Unsupported("cuda: find_amax of other than contiguous float32");
+  find_amax(stream, static_cast<const float*>(x.data), op.x.size(), op.amax);
+}
+
+}  // namespace ng::cuda

@@ -1,0 +1,24 @@
+// The backends that a program has.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "backend/backend.h"
+
+namespace ng {
+
+struct BackendRow {
+  std::string_view name;
+  /// `thread_order` is 0 but where has_thread_order.
+  std::unique_ptr<Backend> (*make)(Threads threads, uint64_t thread_order);
+  /// A seed draws the order in which threads go on, on which no result depends: an emulated card.
+  bool has_thread_order = false;
+};
+
+/// One line per backend. A program that is linked with another definition of this has others.
+[[nodiscard]] std::span<const BackendRow> backend_rows();
+
+}  // namespace ng

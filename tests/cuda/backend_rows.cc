@@ -1,0 +1,18 @@
+// What stands in the place of src/run/backend_rows.cc in tests' programs: the emulated card too.
+#include "run/backend_rows.h"
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cuda/cuda_backend.h"
+#include "backend/ref/ref_backend.h"
+
+namespace ng {
+
+std::span<const BackendRow> backend_rows() {
+  static constexpr BackendRow kRows[] = {
+      {"ref", [](Threads threads, uint64_t /* order */) { return make_ref_backend(threads); }},
+      {"cpu", [](Threads threads, uint64_t /* order */) { return make_cpu_backend(threads); }},
+      {"cuda-emulated",
+       [](Threads /* one */, uint64_t order) { return make_emulated_cuda_backend(order); }, true}};
+  return kRows;
+}
+
+}  // namespace ng
