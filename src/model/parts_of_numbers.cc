@@ -36,7 +36,7 @@ class Check {
     const SavedRecipe& as = recipe_.settings(0).saved;
     wire("saved.norm", as.norm);
     columns("saved.activation", as.activation, config_.ffn / of_.parts);
-    columns("saved.attention", as.attention, config_.head_dim);
+    columns("saved.attention", as.attention, config_.kv_heads / of_.parts * config_.head_dim);
   }
 
   void optimizer() const {

@@ -125,6 +125,10 @@ TEST_F(SessionTensorParallel, RefusesWhatDoesNotDivide) {
   expect({2, 2}, {"recipe=sr-bf16"}, {"weights.update"});
   expect({2, 2}, {"recipe=precision-aware-bf16"}, {"weights.update"});
   expect({2, 2}, {"recipe=int8"}, {"a scale for each row"});
+  expect({2, 2}, {"recipe=bf16", "recipe.saved.activation={format='fp8_e4m3', block='row'}"},
+         {"saved.activation has a scale for each row"});
+  expect({2, 2}, {"recipe=bf16", "recipe.saved.attention={format='fp8_e4m3', block=[1, 128]}"},
+         {"saved.attention: ", "columns stay together, in blocks of 128"});
   expect({2, 2}, {"recipe=mxfp4-sr-rht"}, {"blocks.0.attn.", "16 values on each"});
   expect({2, 2},
          {"recipe=mxfp4-all-mxint8-head", "model.heads=16", "model.kv_heads=16", "model.ffn=256"},
