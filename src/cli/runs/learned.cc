@@ -113,7 +113,8 @@ it by --recipe) and trains them with FP32 masters; model/, the weights cast, as 
 them exactly; learned.json. With --per block the model has each block of 32 x 32 rounded in its own
 format with one power of two as scale; no recipe can say that, so bytes are those that such a layout
 would take: elements, a byte for the scale and one for the format of each block.
-"narrowed" is the share of a layer's weights that its format, of fewer bits, has otherwise than BF16.
+"narrowed" is the share of a layer's weights that its format, of fewer bits, has otherwise than
+BF16.
 Losses, each with the numbers of its products: the weights uncast, cast both ways, and in one format
 of at most the same bytes throughout; of other runs as they were trained and cast both ways to this
 run's formats, to nearest.
