@@ -114,9 +114,10 @@ them exactly; learned.json. With --per block the model has each block of 32 x 32
 format with one power of two as scale; no recipe can say that, so bytes are those that such a layout
 would take: elements, a byte for the scale and one for the format of each block.
 "narrowed" is the share of a layer's weights that its format, of fewer bits, has otherwise than
-BF16. Losses, each with the numbers of its products: the weights uncast, cast both ways, and in one
-format of at most the same bytes throughout; of other runs as they were trained and cast both ways
-to this run's formats, to nearest.
+BF16.
+Losses, each with the numbers of its products: the weights uncast, cast both ways, and in one format
+of at most the same bytes throughout; of other runs as they were trained and cast both ways to this
+run's formats, to nearest.
 Bytes per parameter are those of layers with noise; "of the model" has all else in FP32.)";
 
 void declare_learned(Flags flags, LearnedArgs& args) {
