@@ -1,7 +1,11 @@
 // narrowgauge info: what this build is and what it found.
+#include <optional>
+
+#include "base/cuda_machine.h"
 #include "base/isa.h"
 #include "base/json.h"
 #include "base/machine.h"
+#include "base/units.h"
 #include "base/version.h"
 #include "cli/command.h"
 #include "recipe/recipe.h"
@@ -21,16 +25,39 @@ std::vector<std::string_view> isa_names_here() {
   return names;
 }
 
+/// No kernel is compiled for cards into this program yet.
+Json cuda_json(const CudaMachine& machine) {
+  Json devices = Json::array();
+  for (const CudaDevice& device : machine.devices)
+    devices.push_back({{"name", device.name}, {"sm", device.sm}, {"memory", device.memory_bytes}});
+  const auto text_or_null = [](const std::optional<std::string>& text) {
+    return text ? Json(*text) : Json();
+  };
+  return {{"built", false},
+          {"architectures", Json::array()},
+          {"driver", text_or_null(machine.driver)},
+          {"devices", devices},
+          {"cublaslt", text_or_null(machine.cublaslt)}};
+}
+
+std::string cuda_text(const CudaMachine& machine) {
+  if (!machine.driver) return "not built; no driver here";
+  return fmt::format("not built; a driver for CUDA {} and {} here", *machine.driver,
+                     counted(static_cast<int64_t>(machine.devices.size()), "device"));
+}
+
 void info(const InfoArgs& args) {
   const MachineMemory memory = machine_memory();
   const Threads all{available_cores()};
   const double peak = measured_peak_flops(all);
+  const CudaMachine cuda = cuda_machine();
   const Json json = {{"version", version()},         {"compiler", compiler()},
                      {"cpu", cpu_model()},           {"cpu_features", cpu_features()},
                      {"isas", isa_names_here()},     {"isa", name_of(current_isa())},
                      {"backends", backend_names()},  {"threads", all.count},
                      {"memory_bytes", memory.total}, {"memory_available_bytes", memory.available},
-                     {"peak_flops", peak},           {"recipe_folders", recipe_folders()}};
+                     {"peak_flops", peak},           {"recipe_folders", recipe_folders()},
+                     {"cuda", cuda_json(cuda)}};
   if (args.json) return print_json(json);
   const auto line = [](const char* what, std::string_view value) {
     print("{:<16} {}\n", what, value);
@@ -43,6 +70,7 @@ void info(const InfoArgs& args) {
   line("instructions",
        fmt::format("{}, using {}", fmt::join(isa_names_here(), " "), name_of(current_isa())));
   line("backends", fmt::format("{}", fmt::join(backend_names(), " ")));
+  line("cuda", cuda_text(cuda));
   line("threads", std::to_string(all.count));
   line("memory", size(memory.total) + ", available " + size(memory.available));
   line("measured peak", fmt::format("{:.3g} GFLOP/s in FP32", peak / 1e9));

@@ -172,10 +172,18 @@ std::string TrainFlags::folder() const {
 void MachineFlags::declare(Flags flags) {
   add_backend(flags, backend);
   declare_threads(flags);
+  if (any_has_thread_order())
+    flags.option("--thread-order SEED", thread_order,
+                 "order in which the threads of an emulated card go on (the bits are the same)");
 }
 
 void MachineFlags::declare_threads(Flags flags) { add_threads(flags, threads); }
 
 Threads MachineFlags::use() const { return threads_of(threads); }
+
+std::unique_ptr<Backend> MachineFlags::other_than_cpu() const {
+  if (backend == "cpu" && thread_order == 0) return nullptr;
+  return make_backend(backend, use(), thread_order);
+}
 
 }  // namespace ng::cli

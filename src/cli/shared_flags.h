@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -74,15 +75,19 @@ void add_threads(Flags flags, int64_t& threads);
 /// The flags of a cast, all but --format.
 void add_cast_flags(Flags flags, CastWords& words);
 
-/// --backend and --threads of commands without a run file.
+/// --backend and --threads of commands without a run file; where there is an emulated card, also
+/// --thread-order.
 struct MachineFlags {
   std::string backend = "cpu";
-  int64_t threads = 0;  ///< 0: all cores
+  int64_t threads = 0;        ///< 0: all cores
+  uint64_t thread_order = 0;  ///< of an emulated card
 
   void declare(Flags flags);
   /// --threads alone, of what only the cpu backend does.
   void declare_threads(Flags flags);
   [[nodiscard]] Threads use() const;
+  /// The backend, of commands that work on the kernels of `cpu` where it is that: then null.
+  [[nodiscard]] std::unique_ptr<Backend> other_than_cpu() const;
 };
 
 }  // namespace ng::cli

@@ -27,7 +27,8 @@ OpenModel open_model(const io::ModelName& name, Recipe recipe, const OpenModelSe
   const MeasuredPhase phase = measured_phase(recipe, settings.phase);
   OpenModel open{std::move(recipe), phase,   settings.threads,
                  nullptr,           nullptr, io::left_out_of_model(name, config)};
-  open.run = std::make_unique<Run>(make_backend(settings.backend, open.threads), settings.seed);
+  open.run = std::make_unique<Run>(
+      make_backend(settings.backend, open.threads, settings.thread_order), settings.seed);
   open.model = std::make_unique<Model>(*open.run, config, open.recipe, RecomputePolicy::none);
   io::copy_parameters(config, read, [&](size_t index, int64_t row, std::span<const float> values) {
     open.model->write_row(*open.run, index, row, values);

@@ -29,6 +29,7 @@ struct OpenModel {
 struct OpenModelSettings {
   std::string backend = "cpu";
   Threads threads;
+  uint64_t thread_order = 0;  ///< of an emulated card
   uint64_t seed = 1;
   PhaseChoice phase = {};  ///< without a word the last
 };

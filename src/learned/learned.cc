@@ -97,7 +97,7 @@ class Evaluations {
   /// it is given, gets the values that were evaluated.
   Evaluation loss_of(const std::string& what, const Recipe& recipe, const HostWeights& weights,
                      const HostWeights& noise, HostWeights* stored) const {
-    Run run(make_backend(settings_.backend, settings_.threads), 1);
+    Run run(make_backend(settings_.backend, settings_.threads, settings_.thread_order), 1);
     Model model(run, model_, recipe, RecomputePolicy::none);
     const size_t count = model.parameters().size();
     NG_CHECK(count == weights.size() + noise.size(), count, weights.size(), noise.size());

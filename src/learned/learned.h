@@ -32,6 +32,7 @@ struct LearnedSettings {
   int least_bits = 0;                ///< no narrower format than this
   std::string backend = "cpu";
   Threads threads;
+  uint64_t thread_order = 0;  ///< of an emulated card
 };
 
 /// What became of a layer.

@@ -8,6 +8,7 @@
 #include "backend/cpu/quantize/quantize.h"
 #include "base/error.h"
 #include "format/hadamard.h"
+#include "numbers/on_backend.h"
 #include "numbers/product.h"
 
 namespace ng {
@@ -32,19 +33,6 @@ class Decoded {
   int64_t rows_, k_;
   std::vector<float> values_;
 };
-
-OperandSpec spec_of(const ProductJob& job, Side side) {
-  const bool is_a = side == Side::left;
-  OperandSpec spec;
-  spec.cast = is_a ? job.a_cast : job.b_cast;
-  spec.contract = !is_a && job.b_is_turned ? Contract::rows : Contract::cols;
-  spec.side = side;
-  spec.rows = is_a ? job.m() : job.n();
-  spec.k = job.k();
-  spec.k_multiple = k_multiple(job.a_cast, job.b_cast, job.hadamard);
-  spec.hadamard = job.hadamard;
-  return spec;
-}
 
 double dot(const float* a, const float* b, int64_t k) {
   std::array<double, kSumLanes> sums{};
@@ -76,10 +64,8 @@ std::vector<float> turned(Rows<const float> x) {
 struct Factors {
   explicit Factors(const ProductJob& job)
       : workspace(job.threads),
-        a(workspace, spec_of(job, Side::left), job.a,
-          {.seed = job.seed, .tensor = 0, .step = 0, .purpose = Purpose::fprop_input}),
-        b(workspace, spec_of(job, Side::right), job.b,
-          {.seed = job.seed, .tensor = 1, .step = 0, .purpose = Purpose::fprop_weight}) {}
+        a(workspace, spec_of(job, Side::left), job.a, key_of(job, Side::left)),
+        b(workspace, spec_of(job, Side::right), job.b, key_of(job, Side::right)) {}
 
   [[nodiscard]] std::vector<float> product(int64_t m, int64_t n) {
     std::vector<float> c(static_cast<size_t>(m * n));
@@ -96,6 +82,27 @@ struct Sums {
 };
 
 }  // namespace
+
+OperandSpec spec_of(const ProductJob& job, Side side) {
+  const bool is_a = side == Side::left;
+  OperandSpec spec;
+  spec.cast = is_a ? job.a_cast : job.b_cast;
+  spec.contract = !is_a && job.b_is_turned ? Contract::rows : Contract::cols;
+  spec.side = side;
+  spec.rows = is_a ? job.m() : job.n();
+  spec.k = job.k();
+  spec.k_multiple = k_multiple(job.a_cast, job.b_cast, job.hadamard);
+  spec.hadamard = job.hadamard;
+  return spec;
+}
+
+RandomKey key_of(const ProductJob& job, Side side) {
+  const bool is_a = side == Side::left;
+  return {.seed = job.seed,
+          .tensor = is_a ? 0u : 1u,
+          .step = 0,
+          .purpose = is_a ? Purpose::fprop_input : Purpose::fprop_weight};
+}
 
 void require_fitting_blocks(const Operand& a, const Operand& b) {
   const auto length = [](const Operand& cast) {
@@ -117,7 +124,7 @@ MeasuredProduct measure_product(const ProductJob& job, const ProductProgress& pr
   const Decoded a_values(job.threads, a.packed()), b_values(job.threads, b.packed());
   const int64_t m = job.m(), n = job.n();
   MeasuredProduct product;
-  product.c = factors.product(m, n);
+  product.c = job.backend != nullptr ? product_on(*job.backend, job) : factors.product(m, n);
 
   const std::vector<float> b_rows = job.b_is_turned ? turned(job.b) : std::vector<float>();
   const Rows<const float> exact_b =

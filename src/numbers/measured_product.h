@@ -17,11 +17,16 @@ struct ProductJob {
   Hadamard hadamard;
   uint64_t seed = 1;  ///< of stochastic rounding: purposes fprop_input and fprop_weight
   Threads threads;
+  Backend* backend = nullptr;  ///< that multiplies; null: the cpu backend's kernels
 
   [[nodiscard]] int64_t m() const { return a.rows; }
   [[nodiscard]] int64_t n() const { return b_is_turned ? b.cols : b.rows; }
   [[nodiscard]] int64_t k() const { return a.cols; }
 };
+
+/// An operand of the product, and the key of its draws.
+[[nodiscard]] OperandSpec spec_of(const ProductJob& job, Side side);
+[[nodiscard]] RandomKey key_of(const ProductJob& job, Side side);
 
 /// Throws Error where of the blocks along K the shorter does not divide the longer.
 void require_fitting_blocks(const Operand& a, const Operand& b);
@@ -29,7 +34,7 @@ void require_fitting_blocks(const Operand& a, const Operand& b);
 /// C alone, row by row.
 [[nodiscard]] std::vector<float> product(const ProductJob& job);
 
-/// What the products differ by: C is the cpu backend's by the accumulation rules of formats.md §9,
+/// What the products differ by: C is the backend's by the accumulation rules of formats.md §9,
 /// E the FP64 product of A and B, D that of the values they were rounded to.
 struct MeasuredProduct {
   std::vector<float> c;       ///< (M, N)

@@ -9,6 +9,7 @@
 #include "format/operand_table.h"
 #include "format/packing.h"
 #include "io/tensor_files.h"
+#include "numbers/on_backend.h"
 #include "tools/tensor_matrix.h"
 
 namespace ng {
@@ -195,22 +196,27 @@ class TensorCast {
  public:
   TensorCast(cpu::Workspace& workspace, const CastSettings& settings, const Item& item)
       : threads_(settings.threads),
+        backend_(settings.backend),
         item_(item),
+        job_(job_of(settings, item)),
         reader_(*item.entry, io::FromF64::odd),
-        encoder_(workspace, job_of(settings, item)) {}
+        encoder_(workspace, job_) {}
 
   CastResult run(io::SafetensorsWriter& writer, const CastSettings& settings,
                  const std::function<void(double share)>& progress) {
     const TensorMatrix& matrix = item_.matrix;
-    const std::vector<Panel> panels = encoder_.panels();
-    const double passes = encoder_.needs_range() ? 2 : 1;
+    const bool is_whole = backend_ != nullptr;
+    const std::vector<Panel> panels =
+        is_whole ? std::vector<Panel>{{0, matrix.rows(), 0, matrix.cols()}} : encoder_.panels();
+    const bool needs_range = !is_whole && encoder_.needs_range();
+    const double passes = needs_range ? 2 : 1;
     double done = 0;
     const auto advance = [&](const Panel& panel) {
       done += static_cast<double>(panel.rows) * static_cast<double>(panel.cols);
       const int64_t values = matrix.rows() * matrix.cols();
       progress(values == 0 ? 1 : done / passes / static_cast<double>(values));
     };
-    if (encoder_.needs_range())
+    if (needs_range)
       for (const Panel& panel : panels) {
         encoder_.note(panel, read(panel));
         advance(panel);
@@ -220,7 +226,10 @@ class TensorCast {
     ErrorSums errors;
     for (const Panel& panel : panels) {
       const Rows<const float> values = read(panel);
-      encoder_.encode(panel, values, narrow_);
+      if (is_whole)
+        narrow_ = quantize_on(*backend_, values, job_.cast, job_.options);
+      else
+        encoder_.encode(panel, values, narrow_);
       decoded_.resize(narrow_.codes.size());
       const Rows<float> decoded{decoded_.data(), panel.rows, panel.cols, panel.cols};
       dequantize(narrow_, decoded, threads_);
@@ -254,7 +263,9 @@ class TensorCast {
   }
 
   Threads threads_;
+  Backend* backend_;
   const Item& item_;
+  EncodeJob job_;
   io::FloatReader reader_;
   NarrowEncoder encoder_;
   NarrowMatrix narrow_;

@@ -22,6 +22,9 @@ struct CastSettings {
   std::string tensors = "*";  ///< glob over names
   bool packed = false;        ///< codes of 4 and 6 bits as bit strings
   Threads threads;
+  /// Which casts, a whole tensor at a time, and takes operands of its GEMMs alone; null: the cpu
+  /// backend's kernels, in pieces.
+  Backend* backend = nullptr;
 };
 
 /// What became of a tensor.

@@ -93,7 +93,7 @@ OutsideLinear::Parts parts_of(const LinearInput& input, const LinearRecipe& reci
 /// `records`: with the operands.
 Products products_of(const LinearInput& input, const OutsideLinear::Parts& parts, bool records,
                      const LinearFileSettings& settings) {
-  Run run(make_backend(settings.backend, settings.threads), settings.seed);
+  Run run(make_backend(settings.backend, settings.threads, settings.thread_order), settings.seed);
   run.set_moment({.step = settings.step, .micro = settings.micro, .first_micro = settings.micro});
   OutsideLinear layer(run, parts);
   auto* const stats = run.persistent_values<OperandStats>("operand stats", kOperandRoles);

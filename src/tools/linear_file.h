@@ -25,6 +25,7 @@ struct LinearFileSettings {
   TensorNames tensors;  ///< which of `in` are meant
   std::string backend = "cpu";
   Threads threads;
+  uint64_t thread_order = 0;  ///< of an emulated card
 };
 
 /// One of the six operands, or of the three products.

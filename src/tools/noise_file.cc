@@ -187,7 +187,8 @@ NoiseFileReport add_noise_to(const std::string& in, const std::string& out, cons
   const LayerOfWeight layer =
       layer_of_linear(input.weight_tensor(), settings.layer, settings.blocks);
   const WeightNoise noise_recipe = noise_of(recipe, layer);
-  const std::unique_ptr<Backend> backend = make_backend(settings.backend, settings.threads);
+  const std::unique_ptr<Backend> backend =
+      make_backend(settings.backend, settings.threads, settings.thread_order);
   NoisyTensor tensor(*backend, input, noise_recipe, layer.name, settings);
   const std::vector<int64_t> shape = {input.rows(), input.cols()};
   const std::vector<int64_t> blocks = {tensor.of().bit_widths.rows, tensor.of().bit_widths.cols};

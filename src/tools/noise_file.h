@@ -21,6 +21,7 @@ struct NoiseFileSettings {
   TensorNames tensors;  ///< which of `in` are meant
   std::string backend = "cpu";
   Threads threads;
+  uint64_t thread_order = 0;  ///< of an emulated card
 };
 
 struct NoiseFileReport {

@@ -122,7 +122,8 @@ BytesByTraffic sent_since(Comm& comm, const BytesByTraffic& before) {
 /// One rank's part of the reduction.
 Outcome reduce(Comm& comm, const Job& job, Threads threads) {
   const Operand& cast = job.gradient.communicate;
-  const std::unique_ptr<Backend> backend = make_backend(job.settings.backend, threads);
+  const std::unique_ptr<Backend> backend =
+      make_backend(job.settings.backend, threads, job.settings.thread_order);
   const std::vector<float> gradient = job.input.gradient(comm.rank());
   const BytesByTraffic before = comm.sent();
   Outcome outcome;

@@ -20,7 +20,8 @@ struct ReduceFileSettings {
   int64_t accumulate = 1;    ///< micro-batches of a rank: rank i's key is that of i·accumulate
   TensorNames tensors = {};  ///< which of `in` are meant
   std::string backend = "cpu";
-  Threads threads;  ///< of a rank that is a process
+  Threads threads;            ///< of a rank that is a process
+  uint64_t thread_order = 0;  ///< of an emulated card
 };
 
 struct ReduceFileReport {

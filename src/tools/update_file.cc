@@ -54,7 +54,7 @@ UpdateFileReport update_tensor(const std::string& in, const std::string& out, co
   std::unique_ptr<Optimizer> optimizer;
   if (!input.has_direction())
     optimizer = make_optimizer(recipe.settings(0).optimizer, settings.optimizer);
-  Run run(make_backend(settings.backend, settings.threads), settings.seed);
+  Run run(make_backend(settings.backend, settings.threads, settings.thread_order), settings.seed);
   TensorUpdate update(run, {.spec = spec,
                             .tensor_id = settings.tensor_id,
                             .storage = storage,

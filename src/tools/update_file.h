@@ -31,6 +31,7 @@ struct UpdateFileSettings {
   TensorNames tensors;        ///< which of `in` are meant
   std::string backend = "cpu";
   Threads threads;
+  uint64_t thread_order = 0;  ///< of an emulated card
 };
 
 struct UpdateFileReport {

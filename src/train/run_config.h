@@ -102,6 +102,11 @@ struct RunLora {
   std::string init;          ///< PEFT folder to go on from, which says what adapters says
 };
 
+/// [cuda]
+struct RunCuda {
+  int64_t thread_order = 0;  ///< of an emulated card: the seed of the order of its threads
+};
+
 /// Where a key was given, for errors: "run.toml:3", "--set seed=2", "--recipe".
 struct GivenAt {
   std::string place;
@@ -127,6 +132,7 @@ struct RunConfig {
   RunModel model;
   RunData data;
   RunTrain train;
+  RunCuda cuda;
   RunLora lora;
   DpoSettings dpo;  ///< [dpo]: nothing without train.objective = "dpo"
 

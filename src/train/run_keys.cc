@@ -296,6 +296,17 @@ void add_house_keeping(Keys<RunConfig>& keys) {
              "dtype of the weights in model/, rounded once from what is stored");
 }
 
+void add_cuda_keys(Keys<RunConfig>& keys) {
+  TableKeys cuda(keys, "cuda.", &RunConfig::cuda);
+  cuda.integer("thread_order", &RunCuda::thread_order, {0},
+               "of an emulated card, which tests have: seed of the order in which its threads go "
+               "on, which changes no bit; 0: all in turn")
+      .example = "3";
+  keys.back().print = [](const RunConfig& c) {
+    return c.cuda.thread_order == 0 ? "" : print_value(c.cuda.thread_order);
+  };
+}
+
 }  // namespace
 
 const Keys<RunConfig>& run_keys() {
@@ -309,6 +320,7 @@ const Keys<RunConfig>& run_keys() {
     add_objective(all);
     add_lora_keys(all);
     add_house_keeping(all);
+    add_cuda_keys(all);
     return all;
   }();
   return keys;

@@ -10,7 +10,6 @@
 #include "model/weights.h"
 #include "recipe/matches.h"
 #include "recipe/warnings.h"
-#include "run/backends.h"
 #include "train/bit_widths.h"
 #include "train/global_batch.h"
 #include "train/operand_report.h"
@@ -64,8 +63,8 @@ Session::Session(const SessionOptions& options, SessionObserver& observer, RunIn
                       [&](const std::string& sentence) { observer_.notice(sentence); });
   ModelConfig model;
   on_all(options_.comm, [&] { model = checked_model(); });
-  run_ = std::make_unique<Run>(make_backend(config_.train.backend, threads_), config_.seed,
-                               config_.twin, options_.comm, config_.train.tensor_parallel);
+  run_ = std::make_unique<Run>(backend_of(config_, threads_), config_.seed, config_.twin,
+                               options_.comm, config_.train.tensor_parallel);
   model_ = std::make_unique<Model>(*run_, model, recipe_, config_.train.recompute,
                                    weight_gather(config_.train.deterministic));
   for (const std::string& warning :
@@ -278,7 +277,7 @@ void Session::write_results() {
   io::prune_checkpoints(checkpoints_folder(), static_cast<int>(config_.train.keep_checkpoints));
   if (!model_->is_part()) return write_model(*run_, *model_);
   // Each rank has parts of the layers, or copies of the values; the last checkpoint has them all.
-  Run whole(make_backend(config_.train.backend, threads_), config_.seed, config_.twin);
+  Run whole(backend_of(config_, threads_), config_.seed, config_.twin);
   Model model(whole, model_->config(), recipe_, config_.train.recompute);
   for (const io::CheckpointEntry& saved : io::list_checkpoints(checkpoints_folder()))
     if (saved.step == last_saved_) (void)restore_checkpoint(saved, whole, identity_);

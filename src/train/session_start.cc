@@ -91,6 +91,11 @@ Json data_event(const TrainingData& data, const std::optional<TextLikeness>& lik
   return event;
 }
 
+std::unique_ptr<Backend> backend_of(const RunConfig& config, Threads threads) {
+  return make_backend(config.train.backend, threads,
+                      static_cast<uint64_t>(config.cuda.thread_order));
+}
+
 void check_gemms(const Model& model, const std::string& backend, Compute compute) {
   if (backend == "ref") return;
   std::vector<LinearRecipe> recipes;

@@ -55,6 +55,9 @@ void complete_run(RunConfig& config, const ModelConfig& model, const TrainingDat
 /// Throws Error where a run of `steps` steps has fewer than its checkpoint.
 void require_steps_left(const io::CheckpointEntry& newest, int64_t steps);
 
+/// What computes a run. Throws Error where its order of threads is none of that backend's.
+[[nodiscard]] std::unique_ptr<Backend> backend_of(const RunConfig& config, Threads threads);
+
 /// Refuses to train on a machine that does not multiply as the recipe's numbers are defined.
 void check_gemms(const Model& model, const std::string& backend, Compute compute);
 /// The same of its updates.

@@ -90,7 +90,7 @@ void bench_step(BenchStepArgs args) {
                }});
   const Threads threads = args.machine.use();
   Comm& ranks = world();
-  Run run(make_backend(args.machine.backend, threads), kSeed, 0, &ranks);
+  Run run(make_backend(args.machine.backend, threads, args.machine.thread_order), kSeed, 0, &ranks);
   Model model(run, config, recipe, args.recompute ? RecomputePolicy::block : RecomputePolicy::none);
   const BenchResult result = bench_steps(run, model, recipe,
                                          {.batch = args.step.batch,

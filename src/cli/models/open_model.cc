@@ -64,6 +64,7 @@ OpenModel open_model(const ModelFlags& flags, uint64_t seed) {
       flags.name(), Recipe::load(flags.recipe),
       {.backend = flags.machine.backend,
        .threads = flags.machine.use(),
+       .thread_order = flags.machine.thread_order,
        .seed = seed,
        .phase = {.word = flags.phase, .steps = [&] { return steps_of_model(flags.folder); }}});
   for (const std::string& sentence : open.left_out) note(sentence);

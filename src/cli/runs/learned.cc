@@ -80,6 +80,7 @@ LearnedSettings settings_of(const LearnedArgs& args) {
   settings.by_block = args.per == "block";
   settings.backend = args.machine.backend;
   settings.threads = args.machine.use();
+  settings.thread_order = args.machine.thread_order;
   return settings;
 }
 

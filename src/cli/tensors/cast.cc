@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 
 #include "base/files.h"
@@ -24,7 +25,7 @@ struct CastArgs {
   std::vector<std::string> files;  ///< inputs, then the output
   CastWords format;
   CastSettings settings;
-  int64_t threads = 0;
+  MachineFlags machine;
   bool json = false;
 };
 
@@ -112,7 +113,9 @@ void cast(const CastArgs& args) {
   CastSettings settings = args.settings;
   settings.cast = args.format.operand();
   settings.format = args.format.format;
-  settings.threads = threads_of(args.threads);
+  settings.threads = args.machine.use();
+  const std::unique_ptr<Backend> backend = args.machine.other_than_cpu();
+  settings.backend = backend.get();
   const std::vector<FilePair> pairs = pairs_of(args.files);
   uint64_t total = 0, done = 0;
   for (const FilePair& pair : pairs) {
@@ -166,7 +169,7 @@ void declare_cast(Flags flags, CastArgs& args) {
   add_seed(flags, args.settings.seed, "of stochastic rounding");
   flags.option("--tensor GLOB", args.settings.tensors, "only tensors whose names match");
   flags.flag("--packed", args.settings.packed, "codes of 4 and 6 bits as bit strings");
-  add_threads(flags, args.threads);
+  args.machine.declare(flags);
   flags.flag("--json", args.json, "what became of each tensor, as JSON");
   flags.footer(kCastFooter);
 }

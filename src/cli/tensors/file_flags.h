@@ -32,6 +32,7 @@ struct FileFlags {
   [[nodiscard]] Settings here(Settings settings) const {
     settings.backend = machine.backend;
     settings.threads = machine.use();
+    settings.thread_order = machine.thread_order;
     settings.tensors = names();
     return settings;
   }

@@ -1,5 +1,6 @@
 // narrowgauge matmul A B: a product of two tensors in narrow numbers, and how wrong it is.
 #include <cmath>
+#include <memory>
 #include <optional>
 
 #include "base/error.h"
@@ -21,7 +22,8 @@ namespace {
 struct MatmulArgs {
   std::string a, b, out;
   std::string a_format = "fp32", b_format = "fp32", rounding;
-  int64_t hadamard = 0, threads = 0;
+  int64_t hadamard = 0;
+  MachineFlags machine;
   uint64_t seed = 1;
   bool transpose_b = false, json = false;
 };
@@ -150,7 +152,9 @@ void matmul(const MatmulArgs& args) {
   if (args.hadamard > 0)
     job.hadamard = {.size = static_cast<int>(args.hadamard), .signs = fixed_signs()};
   job.seed = args.seed;
-  job.threads = threads_of(args.threads);
+  job.threads = args.machine.use();
+  const std::unique_ptr<Backend> backend = args.machine.other_than_cpu();
+  job.backend = backend.get();
   MeasuredProduct product;
   {
     ProgressLine line("rows");
@@ -188,10 +192,10 @@ void declare_matmul(Flags flags, MatmulArgs& args) {
       .one_of({"nearest", "stochastic"});
   add_seed(flags, args.seed, "of stochastic rounding");
   flags.option("--out FILE", args.out, "safetensors file for C");
-  add_threads(flags, args.threads);
+  args.machine.declare(flags);
   flags.flag("--json", args.json, "as JSON");
   flags.footer(
-      "C = A·Bᵀ with both rounded as asked, on the cpu backend by its accumulation rules. Three "
+      "C = A·Bᵀ with both rounded as asked, by the backend's accumulation rules. Three "
       "errors:\nof the rounding (the exact product of the rounded numbers against that of A and "
       "B), of the\naccumulation (C against the exact product of the rounded numbers), of both. "
       "Relative: the norm\nof the difference over the norm of the product.");
