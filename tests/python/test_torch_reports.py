@@ -208,7 +208,8 @@ def test_what_is_no_model_or_optimizer_is_refused():
 )
 def test_numbers_of_convert_are_checked(words):
     ((key, value),) = words.items()
-    with pytest.raises(ng.Error, match=f"^{key}: {value}: a whole number from"):
+    said = f"{value}: . to " if isinstance(value, int) else f'"{value}" is no whole number'
+    with pytest.raises(ng.Error, match=f"^{key}: {said}"):
         ngt.convert(layers(blocks=pair()), "bf16", **words)
 
 

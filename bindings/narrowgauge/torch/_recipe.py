@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import _core
-from .._errors import Error
+from .._arguments import is_a
 from .._recipes import Recipe
 from .._toml import setting_lines
 
@@ -30,11 +30,7 @@ def core_recipe(recipe: AnyRecipe) -> _core.Recipe:
     if isinstance(recipe, Mapping):
         lines = setting_lines({"name": "given", **recipe})
         return _core.load_recipe("\n".join(lines) + "\n")
-    if not isinstance(recipe, (str, os.PathLike)):
-        raise Error(
-            f"is {type(recipe).__name__}", "a name, a TOML file, a dict of keys or a Recipe",
-            key="recipe",
-        )
+    is_a(recipe, (str, os.PathLike), "a name, a TOML file, a dict of keys or a Recipe", "recipe")
     return Recipe(recipe)._core
 
 
