@@ -213,6 +213,17 @@ def test_numbers_of_convert_are_checked(words):
         ngt.convert(layers(blocks=pair()), "bf16", **words)
 
 
+def test_checkpoints_of_the_plain_model_load():
+    plain, model = layers(blocks=pair()), layers(blocks=pair())
+    ngt.convert(model, "fp8-delayed")
+    scales = model["blocks"][0].ng_scales.fill_(2.0)
+    model.load_state_dict(plain.state_dict())
+    assert torch.equal(model["blocks"][1].weight, plain["blocks"][1].weight)
+    assert bool((scales == 2.0).all())
+    with pytest.raises(RuntimeError, match="Missing key.*blocks.0.weight"):
+        model.load_state_dict({})
+
+
 def test_models_without_layers_to_convert_are_refused():
     for layer in (nn.LazyLinear(4), nn.Linear(0, 4)):
         with pytest.raises(ng.Error, match=r'^out: has a weight without values: .*skip=."out"'):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 import torch
+import torch.fx
 from torch import Tensor
 
 from ._state import LayerState
