@@ -20,7 +20,7 @@ from ._family import Family, family_of
 from ._ids import Ids
 from ._layers import Linear, converted_class, is_linear, is_turned, own_class
 from ._names import Names, Namer, block_of, is_adapter, is_meant
-from ._recipe import AnyRecipe, core_recipe, has_auto_scales, left_to_others
+from ._recipe import AnyRecipe, core_recipe, has_auto_scales, left_to_others, recipe_words
 from ._state import LayerState
 from ._steps import begin_pass, engines_of, layers_of
 
@@ -118,6 +118,7 @@ def convert(
         _require_unshared(model, {id(m.weight): name for name, m in chosen.items()}, chosen)
         depth = blocks or max((block_of(name) for name in named.values()), default=-1) + 1
         shared = Engine(loaded, seed, step, depth, steps, engine)
+        shared.words = recipe_words(recipe)
         ids_of = _ids(named, family_of(model, loaded))
         states = {}
         for module, layer in chosen.items():
@@ -315,7 +316,7 @@ def restore(model: nn.Module) -> nn.Module:
 def describe(model: nn.Module) -> dict[str, dict[str, Any]]:
     """Of each converted layer, by module name, the flags with which `narrowgauge linear` computes
     what its newest pass computed: layer, blocks, tensor_id, input_id, output_id, step, micro, seed,
-    recipe, and of a recipe with phases phase.
+    recipe (as convert had it, a dict as TOML), and of a recipe with phases phase.
     """
     found = {}
     for module, layer in layers_of(model).items():
@@ -329,7 +330,7 @@ def describe(model: nn.Module) -> dict[str, dict[str, Any]]:
             "seed": state.engine.seed,
             "step": state.engine.step,
             "micro": state.micro,
-            "recipe": state.engine.recipe.name,
+            "recipe": state.engine.words,
         }
         if state.engine.recipe.phases > 1:
             found[module]["phase"] = state.engine.phase
