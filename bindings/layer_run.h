@@ -41,7 +41,8 @@ struct When {
 /// The layers of one model: they share the memory of a step, so that one call works at a time.
 class LayerRun {
  public:
-  LayerRun(uint64_t seed, int64_t threads) : run_(make_backend("cpu", threads_of(threads)), seed) {}
+  LayerRun(uint64_t seed, int64_t threads)
+      : threads_(threads_of(threads)), run_(make_backend("cpu", threads_), seed) {}
 
   template <class Body>
   void work(const When& when, const Body& body) {
@@ -53,9 +54,11 @@ class LayerRun {
     body();
   }
   [[nodiscard]] Run& run() { return run_; }
+  [[nodiscard]] Threads threads() const { return threads_; }
 
  private:
   std::mutex mutex_;
+  Threads threads_;
   Run run_;
 };
 

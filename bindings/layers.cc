@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "bind.h"
 #include "format/operand_table.h"
+#include "kept_input.h"
 #include "layer_run.h"
 #include "nn/operand_role.h"
 #include "nn/outside_linear.h"
@@ -21,6 +22,9 @@ namespace ng::python {
 namespace {
 
 using Scales = nb::ndarray<nb::pytorch, float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Bytes = nb::ndarray<nb::pytorch, uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+std::span<uint8_t> span_of(const Bytes& bytes) { return {bytes.data(), bytes.size()}; }
 
 /// One layer of a LayerRun.
 class Layer {
@@ -46,18 +50,38 @@ class Layer {
     run_.work({}, [&] { layer_.set_phase(static_cast<size_t>(phase)); });
   }
 
+  /// `kept`: gets what the product read of x, where kept_form() says that backward takes it.
   void forward(const When& when, bool keeps, const Matrix& weight,
-               const std::optional<Matrix>& bias, const Matrix& x, const Matrix& y) {
+               const std::optional<Matrix>& bias, const Matrix& x, const Matrix& y,
+               const std::optional<Bytes>& kept) {
     const OutsideLinear::Weights weights{view_of_matrix(weight), view_of_matrix(bias)};
     const View in = view_of_matrix(x), out = view_of_matrix(y);
+    OutsideLinear::Taker taker;
+    if (kept)
+      taker = [&](const PackedOperand& packed) {
+        kept_input().write(packed, span_of(*kept), run_.threads());
+      };
     run_.work(when, [&] {
       layer_.keep_weight(keeps);
-      layer_.forward(weights, in, out);
+      layer_.forward(weights, in, out, taker);
     });
   }
+  /// What forward() kept, as FP32 (T, kept_form().cols).
+  void read_kept(const Bytes& kept, const Matrix& values) {
+    const View to = view_of_matrix(values);
+    run_.work({}, [&] { kept_input().read(span_of(kept), to.as<float>(), run_.threads()); });
+  }
+  /// Columns of what is kept of x, and the numbers of KeptInput::Size; empty: x itself is.
+  [[nodiscard]] std::vector<int64_t> kept_form() const {
+    const int64_t cols = layer_.linear().columns_read();
+    if (cols == 0 || !KeptInput::is_narrow(input_cast())) return {};
+    const KeptInput::Size size = kept_input().size();
+    return {cols, size.bits_of_row, size.rows_of_block, size.scales, size.others};
+  }
 
+  /// `is_read`: x is what read_kept() gave.
   void backward(const When& when, bool keeps, const Matrix& weight,
-                const std::optional<Matrix>& bias, const Matrix& x, const Matrix& dy,
+                const std::optional<Matrix>& bias, const Matrix& x, bool is_read, const Matrix& dy,
                 const std::optional<Matrix>& dx, const std::optional<Matrix>& dw,
                 const std::optional<Matrix>& db) {
     const OutsideLinear::Weights weights{view_of_matrix(weight), view_of_matrix(bias)};
@@ -66,7 +90,7 @@ class Layer {
                                              view_of_matrix(db)};
     run_.work(when, [&] {
       layer_.keep_weight(keeps);
-      layer_.backward(weights, in, grad, gradients);
+      layer_.backward(weights, {in, is_read}, grad, gradients);
     });
   }
 
@@ -132,6 +156,13 @@ class Layer {
   [[nodiscard]] size_t kept_bytes() const { return layer_.kept_bytes(); }
 
  private:
+  [[nodiscard]] const Operand& input_cast() const {
+    return layer_.linear().cast(OperandRole::fprop_input);
+  }
+  [[nodiscard]] KeptInput kept_input() const {
+    return {input_cast(), layer_.linear().columns_read()};
+  }
+
   LayerRun& run_;
   OutsideLinear layer_;
 };
@@ -150,9 +181,11 @@ void add_layers(nb::module_& module) {
            nb::keep_alive<1, 2>(), "run"_a, "recipe"_a, "name"_a, "depth"_a, "phase"_a, "outputs"_a,
            "inputs"_a, "has_bias"_a, "ids"_a)
       .def("forward", &Layer::forward, "when"_a, "keeps"_a, "weight"_a, "bias"_a.none(), "x"_a,
-           "y"_a)
+           "y"_a, "kept"_a.none())
+      .def("read_kept", &Layer::read_kept, "kept"_a, "values"_a)
+      .def_prop_ro("kept_form", &Layer::kept_form)
       .def("backward", &Layer::backward, "when"_a, "keeps"_a, "weight"_a, "bias"_a.none(), "x"_a,
-           "dy"_a, "dx"_a.none(), "dw"_a.none(), "db"_a.none())
+           "is_read"_a, "dy"_a, "dx"_a.none(), "dw"_a.none(), "db"_a.none())
       .def("set_phase", &Layer::set_phase, "phase"_a)
       .def_prop_ro("state_size", &Layer::state_size)
       .def_prop_ro("histories", &Layer::histories)

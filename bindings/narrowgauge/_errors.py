@@ -18,6 +18,10 @@ class Error(ValueError):
         return ": ".join(p for p in (self.place, self.key, self.problem, self.remedy) if p)
 
 
+class ArgumentError(Error, TypeError):
+    """An argument is of a type that it cannot be of: a TypeError, too."""
+
+
 class Diverged(Error):
     """So many steps in a row were not finite that the run has ended."""
 

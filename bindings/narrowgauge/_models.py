@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._arguments import real, seed_of, text, texts, threads_of, whole
+from ._arguments import mapping_of_texts, real, seed_of, text, texts, threads_of, whole
 from ._errors import Error
 from ._paths import Path, path_text, path_texts
 from ._recipes import Recipe, words_of
@@ -184,12 +184,10 @@ def export_folder(
 ) -> None:  # fmt: skip
     """What Model.export does. recipe: of weights as trained, "": its run's; None: as values."""
     kind = ("gguf" if out.endswith(".gguf") else "hf") if to is None else text(to, "to")
-    if keep is not None and not isinstance(keep, Mapping):
-        raise TypeError(f'keep: {keep!r} is no mapping, as {{"blk.0.*": "bf16"}}')
-    kept = [(text(k, "keep"), text(v, "keep")) for k, v in (keep or {}).items()]
+    kept = mapping_of_texts({} if keep is None else keep, "keep", '{"blk.0.*": "bf16"}')
     notes = _core.export_model(
-        folder, base, out, kind, text(type, "type"), recipe is not None, recipe or "", kept,
-        _block_of(block), bool(share_scales), threads_of(threads),
+        folder, base, out, kind, text(type, "type"), recipe is not None, recipe or "",
+        list(kept.items()), _block_of(block), bool(share_scales), threads_of(threads),
     )  # fmt: skip
     for sentence in notes:
         _log.warning(sentence)

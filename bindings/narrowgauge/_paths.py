@@ -6,16 +6,16 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from ._errors import Error
+from ._errors import ArgumentError, Error
 
 Path = str | os.PathLike[str]
 
 
 def path_text(path: Path, key: str = "") -> str:
     """The name as text; Error where no file can have it, or it is no UTF-8."""
+    if not isinstance(path, (str, os.PathLike)) or isinstance(os.fspath(path), bytes):
+        raise ArgumentError(f"is {type(path).__name__}", "str or os.PathLike[str]", key=key)
     text = os.fspath(path)
-    if isinstance(text, bytes):
-        raise TypeError(f"{text!r}: a path of bytes; str or os.PathLike[str] is taken")
     if not text:
         raise Error("an empty name", "that of a file or folder", key=key)
     if "\0" in text:
@@ -32,5 +32,7 @@ def path_texts(paths: Any, key: str) -> list[str]:
     if isinstance(paths, (str, os.PathLike)):
         return [path_text(paths, key)]
     if not isinstance(paths, Sequence) or isinstance(paths, bytes):
-        raise TypeError(f"{key}: {paths!r} is no path and no sequence of paths")
+        raise ArgumentError(
+            f"is {type(paths).__name__}", "a path, or a sequence of paths", key=key
+        )
     return [path_text(path, key) for path in paths]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ._errors import Error
+from ._errors import ArgumentError, Error
 
 _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
@@ -27,8 +27,8 @@ def _key(key: str) -> str:
     return key if key and _BARE.issuperset(key) else _quoted(key)
 
 
-def value_text(value: Any) -> str:
-    """A value on one line."""
+def value_text(value: Any, key: str = "") -> str:
+    """A value on one line. key: whose it is, for errors."""
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     if isinstance(value, (int, np.integer)):
@@ -38,10 +38,12 @@ def value_text(value: Any) -> str:
     if isinstance(value, (str, os.PathLike)):
         return _quoted(os.fspath(value))
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_key(k)} = {value_text(v)}" for k, v in value.items()) + "}"
+        return "{" + ", ".join(f"{_key(k)} = {value_text(v, key)}" for k, v in value.items()) + "}"
     if isinstance(value, (Sequence, np.ndarray)):
-        return "[" + ", ".join(value_text(v) for v in value) + "]"
-    raise TypeError(f"{type(value).__name__} in a setting: bool, int, float, str, list or dict")
+        return "[" + ", ".join(value_text(v, key) for v in value) + "]"
+    raise ArgumentError(
+        f"{type(value).__name__} in a setting", "bool, int, float, str, list or dict", key=key
+    )
 
 
 def setting_lines(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
@@ -51,5 +53,5 @@ def setting_lines(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
         if isinstance(value, Mapping):
             lines += setting_lines(value, f"{prefix}{key}.")
         else:
-            lines.append(f"{prefix}{key} = {value_text(value)}")
+            lines.append(f"{prefix}{key} = {value_text(value, f'{prefix}{key}')}")
     return lines

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import _core
+from ._arguments import is_a
 from ._paths import Path, path_text
 from ._recipes import Recipe, words_of
 from ._toml import setting_lines
@@ -32,8 +33,8 @@ class Trainer:
         out: Path | None = None,
         resume: bool = False,
     ) -> None:
-        if set is not None and not isinstance(set, Mapping):
-            raise TypeError(f'set: {set!r} is no mapping, as {{"train.steps": 50}}')
+        if set is not None:
+            is_a(set, Mapping, 'a mapping, as {"train.steps": 50}', "set")
         settings = [line.replace(" = ", "=", 1) for line in setting_lines(set or {})]
         folder = "" if out is None else path_text(out, "out")
         self._core = _core.Trainer(
@@ -57,6 +58,6 @@ class Trainer:
         finished, then they are raised. Returns the steps done, the last validation, a sample and
         where the model is.
         """
-        if progress is not None and not callable(progress):
-            raise TypeError(f"progress: {progress!r} cannot be called")
+        if progress is not None:
+            is_a(progress, Callable, "what can be called", "progress")
         return self._core.train(progress)

@@ -194,7 +194,7 @@ void Linear::dgrad(Run& run, const View& dx, Into into, Source& dy) {
 void Linear::wgrad(Run& run, const GradientTarget& target, Source& x, Source& dy) {
   const Prepared& qdy = activation(run, OperandRole::wgrad_grad, dy);
   std::optional<Source> forward;
-  if (is_from_fprop(OperandRole::wgrad_input)) forward = forward_input(run, x);
+  if (is_from_fprop(OperandRole::wgrad_input) && !x.is_read()) forward = forward_input(run, x);
   const Prepared& qx = activation(run, OperandRole::wgrad_input, forward ? *forward : x);
   const Run::Place place = run.in(name_, "wgrad.output");
   execute(run, backward_product(run,

@@ -120,6 +120,11 @@ class Linear {
     return delayed_[static_cast<size_t>(role)];
   }
   [[nodiscard]] const Operand& cast(OperandRole role) const;
+  /// Of x as the forward GEMM read it, where that is what wgrad's operand is made of; 0: it is made
+  /// of x itself.
+  [[nodiscard]] int64_t columns_read() const {
+    return is_from_fprop(OperandRole::wgrad_input) ? source_cols(OperandRole::wgrad_input) : 0;
+  }
 
  private:
   void claim_state(Run& run);

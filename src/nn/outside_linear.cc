@@ -31,6 +31,7 @@ OutsideLinear::OutsideLinear(Run& run, Parts parts)
                     .weight = &weight_,
                     .bias = parts_.has_bias ? &bias_ : nullptr,
                     .phases = parts_.phases}) {
+  place(weight_, {nullptr, fp32_format(), parts_.outputs, parts_.inputs, parts_.inputs});
   weight_.operand_memory = {&kept_[0], &kept_[1]};
   linear_.keep_weights(run, true);
 }
@@ -62,23 +63,26 @@ void OutsideLinear::work(const Body& body) {
   run_.replay(program, body);
 }
 
-void OutsideLinear::forward(const Weights& weights, const ConstView& x, const View& y) {
+void OutsideLinear::forward(const Weights& weights, const ConstView& x, const View& y,
+                            const Taker& taker) {
   NG_CHECK(x.rows > 0 && x.cols == parts_.inputs, parts_.name, x.rows, x.cols);
   NG_CHECK(y.rows == x.rows && y.cols == parts_.outputs, parts_.name, y.rows, y.cols);
   take(weights);
   work([&] {
     Source source(Tensor(), x, parts_.input_id);
     linear_.fprop(run_, y, source);
+    if (taker && !run_.recording()) taker(source.newest().packed);
   });
 }
 
-void OutsideLinear::backward(const Weights& weights, const ConstView& x, const ConstView& dy,
+void OutsideLinear::backward(const Weights& weights, const Input& x, const ConstView& dy,
                              const Gradients& gradients) {
   NG_CHECK(dy.rows > 0 && dy.cols == parts_.outputs, parts_.name, dy.rows, dy.cols);
   take(weights);
   const bool asks_input = gradients.input.rows > 0, asks_weight = gradients.weight.rows > 0;
   work([&] {
-    Source source(Tensor(), x, parts_.input_id), grad(Tensor(), dy, parts_.output_id);
+    Source source(Tensor(), x.values, parts_.input_id), grad(Tensor(), dy, parts_.output_id);
+    if (x.is_read) source = source.as_read();
     if (asks_input && asks_weight) linear_.make_gradient_operands(run_, grad);
     if (asks_weight) linear_.wgrad(run_, {gradients.weight, Into::overwrite}, source, grad);
     if (gradients.bias.rows > 0) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,8 +35,10 @@ class OutsideLinear {
     View weight;  ///< (N, K)
     View bias{};  ///< (1, N), where the layer has one
   };
-  /// y (T, N) = Q(x)·Q(W)ᵀ + b of x (T, K), both FP32 or BF16, T > 0.
-  void forward(const Weights& weights, const ConstView& x, const View& y);
+  /// Takes an operand of a product, which is in memory of the call.
+  using Taker = std::function<void(const PackedOperand&)>;
+  /// y (T, N) = Q(x)·Q(W)ᵀ + b of x (T, K), both FP32 or BF16, T > 0. `taker` gets Q(x).
+  void forward(const Weights& weights, const ConstView& x, const View& y, const Taker& taker = {});
 
   /// Where gradients go; no rows: nobody asks.
   struct Gradients {
@@ -43,8 +46,14 @@ class OutsideLinear {
     View weight{};  ///< (N, K), FP32 or BF16
     View bias{};    ///< (1, N), FP32
   };
+  /// What dW is made of: x (T, K); or, where the recipe reads that again, x as the forward GEMM
+  /// read it, FP32, (T, Linear::columns_read()).
+  struct Input {
+    ConstView values{};
+    bool is_read = false;
+  };
   /// dx = Q(dy)·Q(W), dW = Q(dy)ᵀ·Q(x), db = Σ_T dy. `x` is not read where nobody asks for dW.
-  void backward(const Weights& weights, const ConstView& x, const ConstView& dy,
+  void backward(const Weights& weights, const Input& x, const ConstView& dy,
                 const Gradients& gradients);
 
   /// The phase of the recipe from now on. The state that delayed scales have where they lie now

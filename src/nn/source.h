@@ -93,6 +93,17 @@ class Source {
   /// The operand, made at the first request. The reference is valid until the next request.
   [[nodiscard]] const Prepared& operand(Run& run, const OperandSpec& spec,
                                         const PrepareContext& context);
+  /// That which was made last; of a source of which one was made.
+  [[nodiscard]] const Prepared& newest() const {
+    return made_[(next_ + made_.size() - 1) % made_.size()];
+  }
+  /// Its values are already those that the forward GEMM read. [linear.md 3]
+  [[nodiscard]] Source as_read() const {
+    Source read = *this;
+    read.is_read_ = true;
+    return read;
+  }
+  [[nodiscard]] bool is_read() const { return is_read_; }
   /// Makes both for requests to come, at once. Neither was made before or has delayed scales.
   void make_both(Run& run, const OperandRequest& first, const OperandRequest& second);
 
@@ -109,6 +120,7 @@ class Source {
   Tensor elements_;  ///< its elements without their scales, where an operand takes those
   uint32_t tensor_;
   int64_t first_row_;
+  bool is_read_ = false;
   std::array<Prepared, 4> made_;  // more kinds of operand than these are simply made again
   size_t next_ = 0;
 };

@@ -26,6 +26,10 @@ struct Packed {
   [[nodiscard]] int64_t at(int64_t row, int64_t col) const {
     return (straight() ? row : col) * operand.spec.k_padded() + (straight() ? col : row);
   }
+  /// The same where integers lie as kernels read them.
+  [[nodiscard]] int64_t interleaved_at(int64_t row, int64_t col) const {
+    return straight() ? layout.index(row, col) : layout.index(col, row);
+  }
   [[nodiscard]] const int8_t* integers() const {
     return reinterpret_cast<const int8_t*>(operand.storage + layout.elements_at);
   }
@@ -56,6 +60,11 @@ void copy_codes(const Packed& packed, const NarrowMatrix& out, const Codes<Code>
   const int64_t step = packed.straight() ? 1 : packed.operand.spec.k_padded();
   for (int64_t r = row; r < row_end; ++r) {
     Code* to = target.codes + r * target.stride;
+    if (packed.layout.interleaved) {
+      for (int64_t c = col; c < col_end; ++c)
+        to[c] = static_cast<Code>(code_at(packed.interleaved_at(r, c)));
+      continue;
+    }
     int64_t from = packed.at(r, col);
     for (int64_t c = col; c < col_end; ++c, from += step) to[c] = static_cast<Code>(code_at(from));
   }
@@ -89,7 +98,7 @@ cpu::IntegerCodes integer_codes(const std::array<uint16_t, 256>& of_integer,
 /// Codes of whole rows, where a kernel makes them.
 bool unpack_rows(const Packed& packed, const CodeTable& table, const NarrowMatrix& out,
                  const Codes<uint8_t>& target, Threads threads) {
-  if (!packed.straight()) return false;
+  if (!packed.straight() || packed.layout.interleaved) return false;
   if (packed.layout.form == cpu::ElementForm::int8) {
     const float unit = packed.layout.unit;
     const cpu::IntegerCodes codes =

@@ -115,7 +115,7 @@ Products products_of(const LinearInput& input, const OutsideLinear::Parts& parts
   products.output = download(run.backend(), y);
   if (input.has("grad")) {
     const View dx = put({}, t, k), dw = put({}, n, k);
-    layer.backward(weights, x, put(input.grad(), t, n), {.input = dx, .weight = dw});
+    layer.backward(weights, {x}, put(input.grad(), t, n), {.input = dx, .weight = dw});
     products.input_grad = download(run.backend(), dx);
     products.weight_grad = download(run.backend(), dw);
   }

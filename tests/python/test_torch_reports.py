@@ -208,8 +208,20 @@ def test_what_is_no_model_or_optimizer_is_refused():
 )
 def test_numbers_of_convert_are_checked(words):
     ((key, value),) = words.items()
-    with pytest.raises(ng.Error, match=f"^{key}: {value}: a whole number from"):
+    said = f"{value}: . to " if isinstance(value, int) else f'"{value}" is no whole number'
+    with pytest.raises(ng.Error, match=f"^{key}: {said}"):
         ngt.convert(layers(blocks=pair()), "bf16", **words)
+
+
+def test_checkpoints_of_the_plain_model_load():
+    plain, model = layers(blocks=pair()), layers(blocks=pair())
+    ngt.convert(model, "fp8-delayed")
+    scales = model["blocks"][0].ng_scales.fill_(2.0)
+    model.load_state_dict(plain.state_dict())
+    assert torch.equal(model["blocks"][1].weight, plain["blocks"][1].weight)
+    assert bool((scales == 2.0).all())
+    with pytest.raises(RuntimeError, match="Missing key.*blocks.0.weight"):
+        model.load_state_dict({})
 
 
 def test_models_without_layers_to_convert_are_refused():

@@ -8,6 +8,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
 import torch
 
 import narrowgauge as ng
@@ -96,3 +98,18 @@ def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
         return a.dtype == b.dtype and torch.equal(a.to(torch.int64), b.to(torch.int64))
     nan = torch.isnan(a) & torch.isnan(b)
     return bool((nan | (a.view(torch.int32) == b.view(torch.int32))).all())
+
+
+@pytest.fixture(autouse=True)
+def where(request):
+    """`pytest --device cuda` makes every tensor there."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.set_default_device(request.config.getoption("--device"))
+    yield
+    torch.set_default_device(None)
+    torch.set_num_threads(threads)
+
+
+def as_tensor(array: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(np.array(array)).to(torch.get_default_device())

@@ -8,46 +8,71 @@ import torch
 from torch import Tensor
 
 from ._form import delayed_of
-from ._operations import Draws, LinearForm, linear_backward, linear_forward
-from ._operators import in_backward
+from ._inputs import is_compiling, require_gradient
+from ._operations import (
+    Draws, Kept, LinearForm, keep, layer_operand, linear_backward, linear_forward, read_again,
+)
+from ._operators import differentiable_once, in_backward, saved_of
 from ._state import PASSES, LayerState
 
 
 class _Linear(torch.autograd.Function):
-    """when: int64 (2), step and micro-batch, on x's device."""
+    """when: int64 (2), step and micro-batch, on x's device. keeps: for a gradient of the weight."""
 
     @staticmethod
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor],
-        when: Tensor, state: LayerState, form: LinearForm,
+        when: Tensor, state: LayerState, form: LinearForm, keeps: bool,
     ) -> Tensor:
-        ctx.save_for_backward(x, weight, when)
         ctx.state, ctx.form, ctx.scales, ctx.has_bias = state, form, scales, bias is not None
+        ctx.shape, ctx.keeps = x.shape, keeps
         rows = x.reshape(-1, x.shape[-1])
-        y = linear_forward(
-            rows, weight, bias, form, draws_of(state, when), delayed_of(form, scales)
-        )
+        draws, delayed = draws_of(state, when), delayed_of(form, scales)
+        read = None
+        of_input = Kept(x, None, None)
+        if keeps and form.is_from_fprop("wgrad"):
+            read = layer_operand("fprop.input", rows, form, draws, delayed)
+            if form.fprop.left.element.bits <= 16:
+                of_input = keep(read, _columns(form, x.shape[-1])[0])
+        if not is_compiling():
+            state.saved_bytes = of_input.bytes if keeps else 0
+        ctx.is_kept = of_input.codes is not x
+        ctx.save_for_backward(weight, when, *(of_input if keeps else ()))
+        y = linear_forward(rows, weight, bias, form, draws, delayed, read)
         return y.reshape(*x.shape[:-1], weight.shape[0])
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @differentiable_once
     def backward(ctx: Any, grad: Tensor) -> tuple[Optional[Tensor], ...]:
-        x, weight, when = ctx.saved_tensors
+        weight, when, *saved = saved_of(ctx)
+        require_gradient(ctx.state, grad, weight)
+        form, (*_, inputs) = ctx.form, ctx.shape
+        grads = grad.reshape(-1, grad.shape[-1])
+        x = read = None
+        if ctx.keeps and ctx.is_kept:
+            cols, padded = _columns(form, inputs)
+            shape = (grads.shape[0], cols)
+            read = read_again(Kept(*saved), form.fprop.left, shape, padded)
+        elif ctx.keeps:
+            x = saved[0].reshape(-1, inputs)
         dx, dw, db = linear_backward(
-            x.reshape(-1, x.shape[-1]), weight, grad.reshape(-1, grad.shape[-1]), ctx.form,
-            draws_of(ctx.state, when), delayed_of(ctx.form, ctx.scales),
-        )  # fmt: skip
+            x, weight, grads, form, draws_of(ctx.state, when), delayed_of(form, ctx.scales), read
+        )
         bias = db.to(weight.dtype) if ctx.has_bias else None
-        return dx.reshape(x.shape), dw.to(weight.dtype), bias, None, None, None, None
+        dw = None if dw is None else dw.to(weight.dtype)
+        return dx.reshape(ctx.shape), dw, bias, None, None, None, None, None
+
+
+def _columns(form: LinearForm, inputs: int) -> tuple[int, int]:
+    """Of what is kept of an input, and of its operand: a transform leaves no zeros where it was
+    padded."""
+    padded = inputs + -inputs % form.fprop.k_multiple
+    return (padded if form.fprop.hadamard else inputs), padded
 
 
 def draws_of(state: LayerState, when: Tensor) -> Draws:
     ids = state.ids
     return Draws(state.engine.seed, when[0], when[1], ids.weight, ids.input, ids.output)
-
-
-def _is_compiling() -> bool:
-    return hasattr(torch, "compiler") and torch.compiler.is_compiling()
 
 
 def linear(
@@ -60,11 +85,12 @@ def linear(
     form = state.form if training else state.form.to_nearest()
     clock = state.engine.clock.to(x.device)
     if training:
-        use = state.next_use(not _is_compiling() and in_backward())
+        use = state.next_use(not is_compiling() and in_backward())
         when = torch.stack((clock[0], clock[1].clamp(min=0) + use * PASSES))
     else:
         when = torch.zeros_like(clock)
     if scales is not None and not training:
         scales = scales.clone()  # which an evaluation leaves alone
-    y: Tensor = _Linear.apply(x, weight, bias, scales, when, state, form)
+    keeps = torch.is_grad_enabled() and weight.requires_grad
+    y: Tensor = _Linear.apply(x, weight, bias, scales, when, state, form, keeps)
     return y

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from .. import _core
-from .._errors import Error
+from .._arguments import is_a, whole
+from .._errors import ArgumentError, Error
 from .._paths import path_text
 from ._family import require_family
 from ._gradients import GradientHook
@@ -48,8 +49,7 @@ def save_checkpoint(
     value is not finite, where the folder has a later step or is of another model, recipe or seed;
     what is there is then as it was.
     """
-    if keep < 1:
-        raise Error(str(keep), "at least 1", key="keep")
+    keep = whole(keep, "keep", 1, (1 << 31) - 1)
     state = _State(model, optimizer, hook)
     if hook is not None:
         state.optimizer.wire = {name: _bytes(of) for name, of in hook.rows().items()}
@@ -107,8 +107,12 @@ class _State:
         self, model: nn.Module, optimizer: torch.optim.Optimizer, hook: GradientHook | None
     ) -> None:
         if not isinstance(optimizer, Optimizer):
-            raise Error(f"is {type(optimizer).__name__}", "narrowgauge.torch.optimizer(...)",
-                        key="optimizer")
+            raise ArgumentError(
+                f"is {type(optimizer).__name__}", "narrowgauge.torch.optimizer(...)",
+                key="optimizer",
+            )
+        if hook is not None:
+            is_a(hook, GradientHook, "narrowgauge.torch.gradient_hook(ddp, recipe)", "hook")
         engine = engines_of(model)[0]
         if engine.recipe.hash != optimizer.recipe.hash:
             raise Error(

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from .. import _core
+from .._arguments import is_a, one_of, texts, whole
 from .._errors import Error
 from . import _bit_widths, _gradients
 from ._engine import Engine
@@ -19,7 +20,7 @@ from ._family import Family, family_of
 from ._ids import Ids
 from ._layers import Linear, converted_class, is_linear, is_turned, own_class
 from ._names import Names, Namer, block_of, is_adapter, is_meant
-from ._recipe import AnyRecipe, core_recipe, has_auto_scales, left_to_others
+from ._recipe import AnyRecipe, core_recipe, has_auto_scales, left_to_others, recipe_words
 from ._state import LayerState
 from ._steps import begin_pass, engines_of, layers_of
 
@@ -104,23 +105,20 @@ def convert(
     Raises Error for a layer that no rule names, for a parameter that a narrow and a wide layer
     share, and for a recipe that is none; the model is then as it was.
     """
-    if not isinstance(model, nn.Module):
-        raise Error(f"is {type(model).__name__}", "a torch.nn.Module", key="model")
-    if engine not in ("auto", "kernels", "torch"):
-        raise Error(f'"{engine}"', '"auto", "kernels" or "torch"', key="engine")
-    for key, number, least, end in (
-        ("seed", seed, 0, 1 << 64), ("step", step, 0, 1 << 32),
-        ("blocks", blocks, 1, 1 << 31), ("steps", steps, 1, 1 << 32),
-    ):  # fmt: skip
-        if number is not None and not (isinstance(number, int) and least <= number < end):
-            raise Error(str(number), f"a whole number from {least} to {end - 1}", key=key)
+    is_a(model, nn.Module, "a torch.nn.Module", "model")
+    one_of(engine, "engine", "auto", "kernels", "torch")
+    seed, step = whole(seed, "seed", 0, (1 << 64) - 1), whole(step, "step", 0, (1 << 32) - 1)
+    blocks = None if blocks is None else whole(blocks, "blocks", 1, (1 << 31) - 1)
+    steps = None if steps is None else whole(steps, "steps", 1, (1 << 32) - 1)
+    left, meant = texts(skip, "skip"), None if only is None else texts(only, "only")
     with _converting:
         loaded = core_recipe(recipe)
-        chosen, skipped = _choose(model, _tuple(skip), None if only is None else _tuple(only))
+        chosen, skipped = _choose(model, left, meant)
         named = _named(model, chosen, names)
         _require_unshared(model, {id(m.weight): name for name, m in chosen.items()}, chosen)
         depth = blocks or max((block_of(name) for name in named.values()), default=-1) + 1
         shared = Engine(loaded, seed, step, depth, steps, engine)
+        shared.words = recipe_words(recipe)
         ids_of = _ids(named, family_of(model, loaded))
         states = {}
         for module, layer in chosen.items():
@@ -144,16 +142,12 @@ def convert(
         return report
 
 
-def _tuple(patterns: str | Iterable[str]) -> tuple[str, ...]:
-    return (patterns,) if isinstance(patterns, str) else tuple(patterns)
-
-
 def _choose(
-    model: nn.Module, skip: tuple[str, ...], only: tuple[str, ...] | None
+    model: nn.Module, skip: list[str], only: list[str] | None
 ) -> tuple[dict[str, Any], list[str]]:
     """Layers to convert by module name, and those that were not asked for."""
     for pattern in (*skip, *(only or ())):
-        if not any(is_meant((pattern,), name) for name, _ in model.named_modules() if name):
+        if not any(is_meant([pattern], name) for name, _ in model.named_modules() if name):
             raise Error(f'"{pattern}" means no module', "a glob over names of the model's modules",
                         key="skip" if pattern in skip else "only")
     chosen: dict[str, Any] = {}
@@ -322,7 +316,7 @@ def restore(model: nn.Module) -> nn.Module:
 def describe(model: nn.Module) -> dict[str, dict[str, Any]]:
     """Of each converted layer, by module name, the flags with which `narrowgauge linear` computes
     what its newest pass computed: layer, blocks, tensor_id, input_id, output_id, step, micro, seed,
-    recipe, and of a recipe with phases phase.
+    recipe (as convert had it, a dict as TOML), and of a recipe with phases phase.
     """
     found = {}
     for module, layer in layers_of(model).items():
@@ -336,7 +330,7 @@ def describe(model: nn.Module) -> dict[str, dict[str, Any]]:
             "seed": state.engine.seed,
             "step": state.engine.step,
             "micro": state.micro,
-            "recipe": state.engine.recipe.name,
+            "recipe": state.engine.words,
         }
         if state.engine.recipe.phases > 1:
             found[module]["phase"] = state.engine.phase

@@ -20,6 +20,7 @@ class Engine:
         self, recipe: _core.Recipe, seed: int, step: int, depth: int, steps: int | None, kind: str
     ) -> None:
         self.recipe = recipe
+        self.words = recipe.name  #: as the program takes it
         self.seed = seed
         self.depth = depth  #: blocks of the model, for overrides
         self.steps = steps  #: of the training, of which phases are shares; None: the first holds

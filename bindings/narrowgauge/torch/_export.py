@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from .._arguments import one_of
 from .._errors import Error
 from .._models import export_folder
 from .._paths import path_text
@@ -46,8 +47,7 @@ def export(
     Nothing is left at `out` after an error. Writes the model's values once into a folder beside
     `out`, which goes.
     """
-    if weights not in ("values", "trained"):
-        raise Error(f'"{weights}"', '"values" or "trained"', key="weights")
+    one_of(weights, "weights", "values", "trained")
     if not hasattr(model, "save_pretrained"):
         raise Error(f"is {_name(model)}, which no program takes", "a model of transformers",
                     key="model")
@@ -85,6 +85,8 @@ def _write(model: Any, tokenizer: Any, folder: str) -> None:
         tokenizer.save_pretrained(folder)
         return
     given = path_text(tokenizer, "tokenizer")
+    if not os.path.isdir(given):
+        raise Error(given, "a tokenizer of transformers, or the folder of one", key="tokenizer")
     for name in os.listdir(given):
         if not os.path.exists(os.path.join(folder, name)) and _is_of_tokenizer(name):
             shutil.copy(os.path.join(given, name), folder)

@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from .. import _core
-from .._errors import Error
+from .._arguments import refusing, whole
+from .._errors import ArgumentError
 from ._layers import Linear
 from ._names import block_of
 from ._recipe import AnyRecipe, core_recipe
@@ -134,8 +135,10 @@ class GradientHook:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Raises Error for the state of another model or recipe."""
-        self._reducer.set_scales(state["scales"])
-        self._step = state["step"]
+        with refusing("state", "what state_dict() gave, of the same model and recipe"):
+            step, scales = state["step"], state["scales"]
+            self._reducer.set_scales({tensor: (k, good) for tensor, (k, good) in scales.items()})
+        self._step = whole(step, "step", 0, (1 << 32) - 1)
         self._show_scales()
 
     def rows(self) -> dict[tuple[str, str], Tensor]:
@@ -176,7 +179,10 @@ def gradient_hook(
         backward pass whose gradients are exchanged.
     """
     if not isinstance(ddp, DistributedDataParallel):
-        raise Error(f"{type(ddp).__name__} is no DistributedDataParallel", "DDP(model)", key="ddp")
+        raise ArgumentError(
+            f"{type(ddp).__name__} is no DistributedDataParallel", "DDP(model)", key="ddp"
+        )
+    seed, step = whole(seed, "seed", 0, (1 << 64) - 1), whole(step, "step", 0, (1 << 32) - 1)
     hook = GradientHook(ddp, core_recipe(recipe), seed, step)
 
     def narrowgauge_hook(state, bucket):  # type: ignore[no-untyped-def]  # torch reads annotations

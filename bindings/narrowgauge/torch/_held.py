@@ -103,6 +103,8 @@ class Held:
             raise self.refuse(f"{claim} {tensor.dtype}", "torch.float32 or torch.bfloat16")
         if tensor.numel() == 0:
             raise self.refuse(f"{claim} empty", "a parameter with values")
+        if tensor is self.parameter and torch._debug_has_internal_overlap(tensor) == 1:
+            raise self.refuse("has values that share memory", "a parameter of its own: .clone()")
 
     def _shape(self) -> tuple[int, int]:
         """(1, n) of vectors; (out, in) of matrices; of more dimensions the first one's rows."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import torch
 from torch import Tensor, nn
 
-from . import _anywhere, _noise, _operators
+from . import _anywhere, _inputs, _noise, _operators
 from ._state import LayerState
 
 
@@ -39,11 +39,7 @@ class Linear(_Mixin):
     def forward(self, x: Tensor) -> Tensor:
         state = self.ng_state
         x = _operators.as_autocast(x)
-        _operators.require_plain(state, x)
-        _operators.require(state, "input", x)
-        _operators.require(state, "weight", self.weight)
-        if self.bias is not None:
-            _operators.require(state, "bias", self.bias)
+        _inputs.require_call(state, x, self.weight, self.bias)
         if not state.engine.takes_kernels(x.device):
             if self.ng_bits is not None:
                 raise state.refuse(
@@ -67,6 +63,17 @@ class Linear(_Mixin):
             if scales is not None and after is not None and after.dtype != torch.float32:
                 self._buffers[name] = scales.to(after.device)
         return self
+
+    def _load_from_state_dict(self, *args: Any, **words: Any) -> None:
+        """What a recipe adds is as it is where a checkpoint of the plain model lacks it."""
+        prefix, missing = args[1], args[4]
+        super()._load_from_state_dict(*args, **words)
+        missing[:] = [key for key in missing if not key.startswith(f"{prefix}ng_")]
+
+    def __prepare_scriptable__(self) -> Any:
+        raise self.ng_state.refuse(
+            "torch.jit.script has no recipe's products", _inputs.INSTEAD
+        )
 
     def extra_repr(self) -> str:
         state = self.ng_state

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from torch import nn
+
+from .._arguments import mapping_of_texts
+from .._errors import ArgumentError, Error
 
 #: What a user may say of names: globs with {n} for a block's number, or a function.
 Names = Mapping[str, str] | Callable[[str], str | None]
@@ -66,6 +69,7 @@ _OTHERS = {
     "decoder.project_in": "project_in",  # OPT
     "decoder.project_out": "project_out",
 }
+_MOST_BLOCKS = 1 << 20
 # What PEFT has inside of its own layers in place of a model's.
 _WRAPPED = re.compile(r"\.base_layer$|\.modules_to_save\.\w+$|\.original_module$")
 # A path into a list of blocks that lies in no other one.
@@ -74,12 +78,13 @@ _IN_BLOCK = re.compile(r"((?:\d+\.)*(?:[^.\d][^.]*\.)*?([^.\d][^.]*))\.(\d+)\.(.
 
 def matches(pattern: str, name: str) -> dict[str, str] | None:
     """What {n} stands for where a name matches a glob (* is anything); None: it does not."""
-    regex = re.escape(pattern).replace(r"\*", ".*").replace(r"\{n\}", r"(?P<n>\d+)")
+    regex = re.escape(pattern).replace(r"\*", ".*").replace(r"\{n\}", r"(?P<n>\d+)", 1)
+    regex = regex.replace(r"\{n\}", "(?P=n)")
     found = re.fullmatch(regex, name)
     return found.groupdict() if found else None
 
 
-def is_meant(patterns: tuple[str, ...], name: str) -> bool:
+def is_meant(patterns: Iterable[str], name: str) -> bool:
     """Whether a pattern matches a name or that of a module around it."""
     parts = name.split(".")
     within = [".".join(parts[: end + 1]) for end in range(len(parts))]
@@ -120,6 +125,8 @@ class Namer:
     """Names of one model's layers, by what the user says, by tables, by where they lie."""
 
     def __init__(self, model: nn.Module, names: Names | None) -> None:
+        if names is not None and not callable(names):
+            names = mapping_of_texts(names, "names", '{"layers.{n}.ff": "blocks.{n}.mlp.up"}')
         self._model, self._names = model, names
         self._blocks = _blocks_of(model)
         self._stacks: dict[str, int] = {}  # lists of blocks that tables know: blocks before theirs
@@ -129,7 +136,7 @@ class Namer:
         if self._names is not None:
             said = self._names(module) if callable(self._names) else _by_table(self._names, module)
             if said:
-                return said
+                return _checked(said, module)
         plain = _WRAPPED.sub("", module)
         return self._known(plain) or self._placed(plain)
 
@@ -155,6 +162,16 @@ class Namer:
             return None
         number, _, kind = module.removeprefix(f"{self._blocks}.").partition(".")
         return f"blocks.{self._before(self._blocks) + int(number)}.{kind or 'linear'}"
+
+
+def _checked(said: str, module: str) -> str:
+    """What a user calls a layer."""
+    if not isinstance(said, str):
+        raise ArgumentError(f"says {type(said).__name__} of {module}", "a text, or None for a "
+                            "layer that other rules name", key="names")
+    if block_of(said) >= _MOST_BLOCKS:
+        raise Error(f'"{said}"', f"a block below {_MOST_BLOCKS}", key="names")
+    return said
 
 
 def block_of(name: str) -> int:

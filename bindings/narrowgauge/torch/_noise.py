@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from ._operators import refuse_twice
+from ._operators import differentiable_once, refuse_twice, saved_of
 from ._state import LayerState, state_of
 
 
@@ -65,7 +65,7 @@ def _backward(
 
 
 def _gradients(ctx: Any, grad: Tensor) -> tuple[Optional[Tensor], ...]:
-    weight, bits, clip, scales, ticket = ctx.saved_tensors
+    weight, bits, clip, scales, ticket = saved_of(ctx)
     needs = ctx.needs_input_grad
     dw, of_bits, of_clip = _differentiate(grad, weight, bits, clip, scales, ticket, ctx.layer)
     return (
@@ -108,6 +108,7 @@ if hasattr(torch.library, "custom_op"):
 
     def _set_up(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         weight, bits, clip, _, ctx.layer, _, _ = inputs
+        ctx.state = state_of(ctx.layer)
         ctx.save_for_backward(weight, bits, clip, *output[1:])
 
     def _grad(ctx: Any, grad: Tensor, *_: Any) -> tuple[Optional[Tensor], ...]:
@@ -127,12 +128,12 @@ else:
             training: bool,
         ) -> Tensor:
             y, scales, ticket = _forward(weight, bits, clip, layer, training)
-            ctx.layer = layer
+            ctx.layer, ctx.state = layer, state_of(layer)
             ctx.save_for_backward(weight, bits, clip, scales, ticket)
             return y
 
         @staticmethod
-        @torch.autograd.function.once_differentiable
+        @differentiable_once
         def backward(ctx: Any, grad: Tensor) -> tuple[Optional[Tensor], ...]:
             return (*_gradients(ctx, grad), None, None)
 

@@ -1,11 +1,13 @@
 """The forward and the backward pass of a layer as operators of torch.
 
 x (..., K), weight (N, K) or turned (K, N), y (..., N); FP32 or BF16 each. A ticket, int64 (3), says
-of when a pass was: step, micro-batch, whether it was an evaluation.
+of when a pass was: step, micro-batch, whether it was an evaluation. What backward reads of x is x,
+or the codes and scales that the forward product read, uint8, where the recipe reads those again.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 from types import FrameType
 from typing import Any, Optional
@@ -16,10 +18,10 @@ from torch import Tensor
 
 from .. import _core
 from .._errors import Error
+from ._inputs import is_compiling, require_gradient
 from ._state import LayerState, state_of
 
 _REPEATS = torch.utils.checkpoint.__file__
-_TYPES = (torch.float32, torch.bfloat16)
 
 
 def in_backward() -> bool:
@@ -36,6 +38,8 @@ def in_backward() -> bool:
 
 def as_autocast(x: Tensor) -> Tensor:
     """What autocast hands to a layer."""
+    if not isinstance(x, Tensor):  # which is refused next
+        return x
     device = x.device.type
     if x.dtype != torch.float32 or device not in ("cpu", "cuda"):
         return x
@@ -53,52 +57,13 @@ def _rows(x: Tensor, cols: int) -> Tensor:
     return rows if rows.stride(1) == 1 or cols == 1 else rows.contiguous()
 
 
-def require(state: LayerState, what: str, tensor: Tensor) -> None:
-    """Refuses what no layer computes with."""
-    if tensor.dtype not in _TYPES:
-        raise state.refuse(f"{what} is {tensor.dtype}", "torch.float32 or torch.bfloat16")
-    if state.engine.kind == "kernels" and tensor.device.type != "cpu":
-        raise state.refuse(
-            f"{what} is on {tensor.device}", 'the CPU, or convert(..., engine="auto")'
-        )
-
-
-def require_plain(state: LayerState, x: Tensor) -> None:
-    """That x is (..., K), and that a call is none of a transform which would change what is drawn,
-    or drop the drawing.
-    """
-    if torch._C._get_tracing_state() is not None:
-        raise state.refuse(
-            "torch.jit.trace would keep the draws of one pass",
-            "narrowgauge.torch.restore(model) before, or torch.compile of the converted model",
-        )
-    if x.dim() == 0 or x.shape[-1] != state.inputs:
-        raise state.refuse(f"input is {tuple(x.shape)}", f"(..., {state.inputs})")
-    compiler = getattr(torch, "compiler", None)
-    if compiler is not None and getattr(compiler, "is_exporting", lambda: False)():
-        raise state.refuse(
-            "torch.export has no recipe's products",
-            "narrowgauge.torch.restore(model) before, or torch.compile of the converted model",
-        )
-    if compiler is None or compiler.is_compiling():
-        return
-    if torch._C._functorch.is_batchedtensor(x):
-        raise state.refuse(
-            "vmap would scale and draw row by row", "a batch of inputs in one call, without vmap"
-        )
-    is_forward_mode = getattr(torch.autograd.forward_ad, "_current_level", -1) >= 0
-    if is_forward_mode or torch._C._functorch.peek_interpreter_stack() is not None:
-        raise state.refuse(
-            "torch.func and forward mode have no recipe's gradients",
-            "loss.backward(), or torch.autograd.grad",
-        )
-
-
 def forward_pass(
     x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor], layer: int,
-    training: bool,
-) -> tuple[Tensor, Tensor]:
-    """y and the ticket of this pass."""
+    training: bool, keeps: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """y, the ticket of this pass, and what it kept of x, where a gradient of the weight will be
+    asked for (`keeps`) and x itself is not read then.
+    """
     state = state_of(layer)
     outputs, inputs = state.outputs, state.inputs
     y = x.new_empty((*x.shape[:-1], outputs))
@@ -107,7 +72,9 @@ def forward_pass(
     if training:
         micro = state.same_micro(x) if repeats else state.next_micro(x)
     step = state.engine.step if training else 0
-    state.saved_bytes = x.numel() * x.element_size()
+    size = state.kept_size(x.numel() // inputs) if keeps else 0
+    kept_input = torch.empty(size, dtype=torch.uint8)
+    state.saved_bytes = (size or x.numel() * x.element_size()) if keeps else 0
     if x.numel() > 0:
         core = state.core()
         state.place_scales(core, scales)
@@ -115,9 +82,9 @@ def forward_pass(
         kept = state.is_kept(weight, step, not training)
         core.forward(
             when, kept, state.weight_rows(weight, kept), _row(bias), _rows(x, inputs),
-            y.view(-1, outputs),
+            y.view(-1, outputs), kept_input if size else None,
         )
-    return y, torch.tensor([step, micro, int(not training)], dtype=torch.int64)
+    return y, torch.tensor([step, micro, int(not training)], dtype=torch.int64), kept_input
 
 
 def backward_pass(
@@ -126,6 +93,7 @@ def backward_pass(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """dx, dW, db; one that nobody needs has no elements."""
     state = state_of(layer)
+    require_gradient(state, grad, weight)
     outputs, inputs = state.outputs, state.inputs
     step, micro, evaluates = ticket.tolist()
     rows = grad.numel() // outputs
@@ -140,9 +108,12 @@ def backward_pass(
         when = _core.When(step, micro, bool(evaluates), False)
         kept = state.is_kept(weight, step, bool(evaluates))
         of_grad = _rows(grad, outputs)
+        is_read = x.dtype == torch.uint8
+        of_input = of_grad[:, :0]
+        if needs[1]:
+            of_input = state.kept_values(x, rows) if is_read else _rows(x, inputs)
         core.backward(
-            when, kept, state.weight_rows(weight, kept), _row(bias),
-            _rows(x, inputs) if needs[1] else of_grad[:, :0], of_grad,
+            when, kept, state.weight_rows(weight, kept), _row(bias), of_input, is_read, of_grad,
             dx.view(-1, inputs) if needs[0] else None,
             dw if needs[1] else None,
             db.view(1, -1) if needs[2] else None,
@@ -161,15 +132,16 @@ def linear(
     state: LayerState, training: bool,
 ) -> Tensor:
     """y of a layer, with a gradient."""
+    keeps = torch.is_grad_enabled() and weight.requires_grad
     y: Tensor = _linear(
-        x, weight, bias, scales, clock, state.number, state.outputs, training
+        x, weight, bias, scales, clock, state.number, state.outputs, training, keeps
     )[0]
     return y
 
 
 def _gradients(ctx: Any, grad: Tensor) -> list[Optional[Tensor]]:
     needs = _needs(ctx)
-    made = _backward(grad, *ctx.saved_tensors, ctx.layer, needs)
+    made = _backward(grad, *saved_of(ctx), ctx.layer, needs)
     return [part if need else None for part, need in zip(made, needs)]
 
 
@@ -179,17 +151,62 @@ def _needs(ctx: Any) -> list[bool]:
 
 def _save(
     ctx: Any, x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor],
-    layer: int, ticket: Tensor,
+    layer: int, ticket: Tensor, kept: Tensor,
 ) -> None:
     """Of x and the weight what gradients will be made of."""
-    needs = _needs(ctx)
-    ctx.layer, ctx.inputs = layer, x.shape[-1]
-    ctx.save_for_backward(x if needs[1] else x.new_empty(0), weight, bias, scales, ticket)
+    ctx.layer, ctx.state = layer, state_of(layer)  # which a graph may outlive
+    of_input = kept if kept.shape[0] > 0 or not _needs(ctx)[1] else x
+    ctx.save_for_backward(of_input, weight, bias, scales, ticket)
+
+
+def saved_of(ctx: Any) -> tuple[Tensor, ...]:
+    """What a pass saved; what torch says where that is gone or changed is said of the layer."""
+    try:
+        saved: tuple[Tensor, ...] = ctx.saved_tensors
+    except RuntimeError as error:
+        if "inplace" in str(error):
+            raise ctx.state.refuse(
+                "its weight or its input was changed in place after the forward pass",
+                "changes behind loss.backward()",
+            ) from error
+        if "second time" in str(error):
+            raise ctx.state.refuse(
+                "backward a second time", "loss.backward(retain_graph=True) the first time"
+            ) from error
+        raise
+    return saved
 
 
 def refuse_twice(*_: object) -> None:
     """The gradient of a backward pass."""
     raise Error("a gradient of a gradient", "models without narrowgauge.torch.convert", "backward")
+
+
+class _Once(torch.autograd.Function):
+    """Gradients as they are, which their own would be asked for through what they are made of."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, gradients: tuple[Optional[Tensor], ...], *made_of: Optional[Tensor]
+    ) -> tuple[Optional[Tensor], ...]:
+        return tuple(None if g is None else g.view_as(g) for g in gradients)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        refuse_twice()
+
+
+def differentiable_once(backward: Any) -> Any:
+    """The backward of a torch.autograd.Function whose gradients have none."""
+
+    def once(ctx: Any, *gradients: Tensor) -> Any:
+        with torch.no_grad():
+            made = backward(ctx, *gradients)
+        if is_compiling() or not torch.is_grad_enabled():
+            return made
+        return _Once.apply(made, *gradients, *saved_of(ctx))
+
+    return once
 
 
 def _count_pass(clock: Tensor) -> None:
@@ -198,23 +215,27 @@ def _count_pass(clock: Tensor) -> None:
 
 
 if hasattr(torch.library, "custom_op"):
-    Tensors = tuple[Tensor, Tensor]
+    Tensors = tuple[Tensor, Tensor, Tensor]
 
     @torch.library.custom_op(
         "narrowgauge::linear", mutates_args=(), tags=(torch.Tag.nondeterministic_seeded,)
     )
     def _linear(
         x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor], clock: Tensor,
-        layer: int, outputs: int, training: bool,
+        layer: int, outputs: int, training: bool, keeps: bool,
     ) -> Tensors:
-        return forward_pass(x, weight, bias, scales, layer, training)
+        return forward_pass(x, weight, bias, scales, layer, training, keeps)
 
     @_linear.register_fake
     def _(
         x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor], clock: Tensor,
-        layer: int, outputs: int, training: bool,
+        layer: int, outputs: int, training: bool, keeps: bool,
     ) -> Tensors:
-        return x.new_empty((*x.shape[:-1], outputs)), torch.empty(3, dtype=torch.int64)
+        size = state_of(layer).kept_size(math.prod(x.shape[:-1])) if keeps else 0
+        return (
+            x.new_empty((*x.shape[:-1], outputs)), torch.empty(3, dtype=torch.int64),
+            torch.empty(size, dtype=torch.uint8),
+        )  # fmt: skip
 
     @torch.library.custom_op("narrowgauge::linear_backward", mutates_args=())
     def _backward(
@@ -240,11 +261,11 @@ if hasattr(torch.library, "custom_op"):
     )
 
     def _set_up(ctx: Any, inputs: tuple[Any, ...], output: Tensors) -> None:
-        x, weight, bias, scales, _, layer, _, _ = inputs
-        _save(ctx, x, weight, bias, scales, layer, output[1])
+        x, weight, bias, scales, _, layer, _, _, _ = inputs
+        _save(ctx, x, weight, bias, scales, layer, *output[1:])
 
-    def _grad(ctx: Any, grad: Tensor, _: Any) -> tuple[Optional[Tensor], ...]:
-        return (*_gradients(ctx, grad), *[None] * 5)
+    def _grad(ctx: Any, grad: Tensor, *_: Any) -> tuple[Optional[Tensor], ...]:
+        return (*_gradients(ctx, grad), *[None] * 6)
 
     _linear.register_autograd(_grad, setup_context=_set_up)
     _backward.register_autograd(refuse_twice)
@@ -256,21 +277,21 @@ else:
         @staticmethod
         def forward(
             ctx: Any, x: Tensor, weight: Tensor, bias: Optional[Tensor],
-            scales: Optional[Tensor], layer: int, training: bool,
+            scales: Optional[Tensor], layer: int, training: bool, keeps: bool,
         ) -> Tensor:
-            y, ticket = forward_pass(x, weight, bias, scales, layer, training)
-            _save(ctx, x, weight, bias, scales, layer, ticket)
+            y, ticket, kept = forward_pass(x, weight, bias, scales, layer, training, keeps)
+            _save(ctx, x, weight, bias, scales, layer, ticket, kept)
             return y
 
         @staticmethod
-        @torch.autograd.function.once_differentiable
+        @differentiable_once
         def backward(ctx: Any, grad: Tensor) -> tuple[Optional[Tensor], ...]:
-            return (*_gradients(ctx, grad), *[None] * 3)
+            return (*_gradients(ctx, grad), *[None] * 4)
 
     begin_pass, _backward = _count_pass, backward_pass  # type: ignore[assignment]
 
     def _linear(  # type: ignore[misc]
         x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor], clock: Tensor,
-        layer: int, outputs: int, training: bool,
+        layer: int, outputs: int, training: bool, keeps: bool,
     ) -> tuple[Tensor]:
-        return (_Linear.apply(x, weight, bias, scales, layer, training),)
+        return (_Linear.apply(x, weight, bias, scales, layer, training, keeps),)

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from .. import _core
-from .._errors import Error
+from .._arguments import is_a, real, refusing, shown, whole
+from .._errors import ArgumentError, Error
 from ._bit_widths import bit_widths_by_decay
 from ._held import Held
 from ._layers import Linear
@@ -21,6 +22,8 @@ from ._steps import STEP_KEY, attach, engines_of
 
 #: A model, its parameters, or groups of them as torch.optim takes them.
 Parameters = nn.Module | Iterable[Tensor] | Iterable[dict[str, Any]]
+
+_PARAMETERS = "a model, or parameters of one"
 
 #: Moments of fewer values stay FP32, as the trainer's do.
 _LEAST_NARROW = 4096
@@ -66,14 +69,22 @@ def optimizer(
         if model is not None and model is not model_or_params:
             raise Error("beside another model", "groups of its parameters", key="model")
         model, given = model_or_params, _groups(model_or_params)
+        if not given[0]["params"]:
+            raise Error("has no parameters", _PARAMETERS, key="model_or_params")
     else:
-        if not isinstance(model_or_params, Iterable):
-            raise Error(f"is {type(model_or_params).__name__}", "a model, or parameters of one",
-                        key="model_or_params")
-        given = list(model_or_params)
+        is_a(model_or_params, Iterable, _PARAMETERS, "model_or_params")
+        with refusing("model_or_params", _PARAMETERS):
+            given = list(model_or_params)
+    if model is not None:
+        is_a(model, nn.Module, "a torch.nn.Module", "model")
+    is_a(decay_vectors, bool, "True or False", "decay_vectors")
+    blocks = None if blocks is None else whole(blocks, "blocks", 1, (1 << 31) - 1)
+    seed = None if seed is None else whole(seed, "seed", 0, (1 << 64) - 1)
     heads, kv_heads = _heads(model, heads, kv_heads)
     numbers = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
-    fixed = {"heads": heads, "kv_heads": kv_heads, "least_narrow": least_narrow,
+    _constants(numbers)
+    fixed = {"heads": heads, "kv_heads": kv_heads,
+             "least_narrow": whole(least_narrow, "least_narrow", 0),
              "decays_vectors": decay_vectors}  # fmt: skip
     return Optimizer(given, core_recipe(recipe), numbers, fixed, model, names, blocks, seed)
 
@@ -96,7 +107,8 @@ class Optimizer(torch.optim.Optimizer):
         self._held: dict[Tensor, Held] = {}
         #: auto scales of gradients between ranks, by the rows that a checkpoint has of them
         self.wire: dict[tuple[str, str], Tensor] = {}
-        super().__init__(given, numbers)
+        with refusing("model_or_params", _PARAMETERS):
+            super().__init__(given, numbers)
         self.param_groups[0].setdefault(STEP_KEY, 0)
         self._engine = None
         if converted is not None:
@@ -106,9 +118,10 @@ class Optimizer(torch.optim.Optimizer):
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """As torch's; values of its parameters become what the recipe stores."""
-        super().add_param_group(param_group)
+        with refusing("model_or_params", _PARAMETERS):
+            super().add_param_group(param_group)
         group = self.param_groups[-1]
-        _require_numbers(group)
+        _constants(group)
         for parameter in group["params"]:
             if parameter.requires_grad:
                 self._hold(parameter, group)
@@ -119,7 +132,7 @@ class Optimizer(torch.optim.Optimizer):
                 number = sum(len(g["params"]) for g in self.param_groups[:-1])
                 number += [id(p) for p in self.param_groups[-1]["params"]].index(id(parameter))
                 self._places[parameter] = given_place(number, parameter, self._blocks)
-            settings = {**self._fixed, **_settings(group)}
+            settings = {**self._fixed, **_constants(group)}
             place = self._places[parameter]
             self._held[parameter] = Held(self._runs, self._recipe, parameter, place, settings)
         return self._held[parameter]
@@ -129,16 +142,17 @@ class Optimizer(torch.optim.Optimizer):
         """Moves every parameter that has a gradient. Returns what the closure does."""
         loss = None
         if closure is not None:
+            is_a(closure, Callable, "what can be called", "closure")
             with torch.enable_grad():
                 loss = closure()
         number = self._step_number()
         for group in self.param_groups:
-            _require_numbers(group)
+            constants = _constants(group)
             for parameter in group["params"]:
                 if parameter.grad is None:
                     continue
                 held = self._hold(parameter, group)
-                beyond = held.step(parameter.grad, float(group["lr"]), number, _settings(group))
+                beyond = held.step(parameter.grad, constants["lr"], number, constants)
                 if beyond:
                     warnings.warn(
                         f"{held.place.shown}: {beyond} is beyond the range of its format, whose "
@@ -164,12 +178,13 @@ class Optimizer(torch.optim.Optimizer):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Every bit of it. A parameter with other values than it had then keeps them."""
-        super().load_state_dict({**state_dict, "state": {}})
-        for number, parameter in zip(_numbers(state_dict), self._parameters(), strict=True):
-            if number in state_dict["state"]:
-                self._hold(parameter, self._group_of(parameter)).put_state(
-                    state_dict["state"][number]
-                )
+        with refusing("state_dict", "what state_dict() gave"):
+            super().load_state_dict({**state_dict, "state": {}})
+            for number, parameter in zip(_numbers(state_dict), self._parameters(), strict=True):
+                if number in state_dict["state"]:
+                    self._hold(parameter, self._group_of(parameter)).put_state(
+                        state_dict["state"][number]
+                    )
 
     @property
     def recipe(self) -> _core.Recipe:
@@ -181,7 +196,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def settings(self) -> dict[str, Any]:
         """Constants of the first group."""
-        return {**self._fixed, **_settings(self.param_groups[0])}
+        return {**self._fixed, **_constants(self.param_groups[0])}
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         raise Error("is no value to copy or pickle", "state_dict() and load_state_dict()",
@@ -209,18 +224,27 @@ def _numbers(state_dict: Mapping[str, Any]) -> list[int]:
     return [number for group in state_dict["param_groups"] for number in group["params"]]
 
 
-def _settings(group: Mapping[str, Any]) -> dict[str, float]:
-    beta1, beta2 = group["betas"]
-    return {"beta1": float(beta1), "beta2": float(beta2), "eps": float(group["eps"]),
-            "weight_decay": float(group["weight_decay"])}  # fmt: skip
+_MOST = {"lr": 1e30, "beta1": 0.9999999, "beta2": 0.9999999, "eps": 1.0, "weight_decay": 1e30}
 
 
-def _require_numbers(group: Mapping[str, Any]) -> None:
-    numbers = {"lr": float(group["lr"]), **_settings(group)}
-    most = {"lr": 1e30, "beta1": 0.9999999, "beta2": 0.9999999, "eps": 1.0, "weight_decay": 1e30}
+def _constants(group: Mapping[str, Any]) -> dict[str, float]:
+    """Of a group, as they are now."""
+    betas = group.get("betas")
+    betas = betas.tolist() if isinstance(betas, Tensor) else betas
+    if not isinstance(betas, (list, tuple)) or len(betas) != 2:
+        raise ArgumentError(shown(betas), "two numbers, as (0.9, 0.95)", key="betas")
+    given = {"lr": group.get("lr"), "beta1": betas[0], "beta2": betas[1], "eps": group.get("eps"),
+             "weight_decay": group.get("weight_decay")}  # fmt: skip
+    numbers = {key: _number(value, key) for key, value in given.items()}
     for key, value in numbers.items():
-        if not 0 <= value <= most[key]:
-            raise Error(str(value), f"a number from 0 to {most[key]:g}", key=key)
+        if not 0 <= value <= _MOST[key]:
+            raise Error(str(value), f"a number from 0 to {_MOST[key]:g}", key=key)
+    return numbers
+
+
+def _number(value: Any, key: str) -> float:
+    """Which torch has in tensors, too."""
+    return real(value.item() if isinstance(value, Tensor) and value.numel() == 1 else value, key)
 
 
 def _heads(
@@ -234,9 +258,7 @@ def _heads(
 
     if heads is None:
         heads = said("num_attention_heads", "n_head") or 1
-        kv_heads = kv_heads or said("num_key_value_heads")
-    kv_heads = kv_heads or heads
-    for key, value in (("heads", heads), ("kv_heads", kv_heads)):
-        if value < 1:
-            raise Error(str(value), "at least 1", key=key)
-    return heads, kv_heads
+        kv_heads = said("num_key_value_heads") if kv_heads is None else kv_heads
+    kv_heads = heads if kv_heads is None else kv_heads
+    most = (1 << 31) - 1
+    return whole(heads, "heads", 1, most), whole(kv_heads, "kv_heads", 1, most)

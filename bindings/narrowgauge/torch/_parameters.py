@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor, nn
 
 from .. import _core
+from .._errors import Error
 from ._family import Family, family_of
 from ._layers import Linear, is_linear
 from ._names import Namer, Names, block_of
@@ -48,12 +49,16 @@ def places_of(
     namer = Namer(model, names)
     for module_name, module in model.named_modules():
         for own, parameter in module.named_parameters(recurse=False):
+            if nn.parameter.is_lazy(parameter):
+                raise Error("has no values yet", "a pass of the model before",
+                            place=module_name or "model")
             readers.setdefault(parameter, []).append(module)
             if parameter not in shown:
                 shown[parameter] = f"{module_name}.{own}" if module_name else own
                 called[parameter] = f"{_layer(namer, module_name, module, not states)}.{own}"
     depth = blocks or max(
-        [state.engine.depth for state in states] + [block_of(name) + 1 for name in called.values()]
+        [0, *(state.engine.depth for state in states),
+         *(block_of(name) + 1 for name in called.values())]
     )
     free = max((max(s.ids.weight, s.ids.input, s.ids.output) for s in states), default=-1) + 1
     family = family_of(model, recipe) if names is None else None

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import _core
-from .._errors import Error
+from .._arguments import is_a
+from .._paths import path_text
 from .._recipes import Recipe
 from .._toml import setting_lines
 
@@ -24,19 +25,19 @@ _RANKS = ("gradient.shard", "communication.activations", "communication.weights"
           "communication.sums")  # fmt: skip
 
 
+def recipe_words(recipe: AnyRecipe) -> str:
+    """As the program takes it: a name, a path, or TOML. Raises Error where it is none of these."""
+    if isinstance(recipe, Recipe):
+        return recipe.words
+    if isinstance(recipe, Mapping):
+        return "\n".join(setting_lines({"name": "given", **recipe})) + "\n"
+    is_a(recipe, (str, os.PathLike), "a name, a TOML file, a dict of keys or a Recipe", "recipe")
+    return path_text(recipe)
+
+
 def core_recipe(recipe: AnyRecipe) -> _core.Recipe:
     """Raises Error where it is none."""
-    if isinstance(recipe, Recipe):
-        return recipe._core
-    if isinstance(recipe, Mapping):
-        lines = setting_lines({"name": "given", **recipe})
-        return _core.load_recipe("\n".join(lines) + "\n")
-    if not isinstance(recipe, (str, os.PathLike)):
-        raise Error(
-            f"is {type(recipe).__name__}", "a name, a TOML file, a dict of keys or a Recipe",
-            key="recipe",
-        )
-    return Recipe(recipe)._core
+    return recipe._core if isinstance(recipe, Recipe) else _core.load_recipe(recipe_words(recipe))
 
 
 def left_to_others(recipe: _core.Recipe) -> list[str]:

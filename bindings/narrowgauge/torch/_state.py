@@ -49,7 +49,7 @@ class LayerState:
         self.number = next(_numbers)  #: of this process, what operators are given
         _states[self.number] = self
         self._micro = 0  # of the newest pass: pass + use * PASSES
-        self.saved_bytes = 0  #: of the newest pass's input, as long as its graph lives
+        self.saved_bytes = 0  #: of the newest pass, as long as its graph lives: for dW
         self.uses = 0  #: of the layer in a pass, as torch operations count them
         self._core: _core.Layer | None = None
         self._noise: _core.WeightNoise | None = None
@@ -150,6 +150,22 @@ class LayerState:
     def kept_bytes(self) -> int:
         """Of operands of the weight, kept from pass to pass of a step."""
         return self._core.kept_bytes if self._core is not None else 0
+
+    def kept_size(self, rows: int) -> int:
+        """Bytes of what the forward product read of so many rows, where backward reads that again;
+        0: it reads the input itself. rows: a number, or what compilers have for one."""
+        form = self.core().kept_form
+        if not form:
+            return 0
+        _, bits, block, scales, others = form
+        return (rows * bits + 7) // 8 + (rows + block - 1) // block * scales + others
+
+    def kept_values(self, kept: Tensor, rows: int) -> Tensor:
+        """What kept_size(rows) bytes stand for: x as the forward product read it, FP32."""
+        core = self.core()
+        values = torch.empty(rows, core.kept_form[0])
+        core.read_kept(kept, values)
+        return values
 
     # The weight ----------------------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from .._errors import Error
+from .._arguments import is_a, whole
+from .._errors import ArgumentError, Error
 from . import _operators
 from ._engine import Engine
 from ._layers import Linear
@@ -19,8 +20,7 @@ STEP_KEY = "narrowgauge_step"
 
 def layers_of(model: nn.Module) -> dict[str, Linear]:
     """Converted layers by module name."""
-    if not isinstance(model, nn.Module):
-        raise Error(f"is {type(model).__name__}", "a torch.nn.Module", key="model")
+    is_a(model, nn.Module, "a torch.nn.Module", "model")
     found = {name: m for name, m in model.named_modules() if isinstance(m, Linear)}
     if not found:
         raise Error("has no converted layer", "narrowgauge.torch.convert(model, recipe) before",
@@ -70,7 +70,9 @@ def attach(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     Raises Error for a model that is not converted, and for what is no optimizer of torch.
     """
     if not (hasattr(optimizer, "param_groups") and hasattr(optimizer, "step")):
-        raise Error(f"is {type(optimizer).__name__}", "a torch.optim.Optimizer", key="optimizer")
+        raise ArgumentError(
+            f"is {type(optimizer).__name__}", "a torch.optim.Optimizer", key="optimizer"
+        )
     if getattr(optimizer, "_ng_model", None) is model:
         return
     engines = engines_of(model)
@@ -86,7 +88,8 @@ def attach(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
             for layer in layers_of(model).values()
             if layer.ng_scales is not None and layer.ng_state.engine.recipe.phases > 1
         ]
-        move_to(model, int(optimizer.param_groups[0].get(STEP_KEY, engines_of(model)[0].step)))
+        number = optimizer.param_groups[0].get(STEP_KEY, engines_of(model)[0].step)
+        move_to(model, whole(number, STEP_KEY, 0, (1 << 32) - 1))
         for of, values in kept:
             of.copy_(values)
 

@@ -6,6 +6,7 @@ reads no value back to the host and has no loop over blocks.
 from .delayed import Delayed
 from .elements import Element
 from .form import GemmForm, LinearForm, OperandForm
+from .kept import Kept, keep, read_again
 from .linear import ROLES, Draws, layer_operand, linear_backward, linear_forward
 from .operand import Operand, operand
 from .products import product
@@ -16,12 +17,15 @@ __all__ = [
     "Draws",
     "Element",
     "GemmForm",
+    "Kept",
     "LinearForm",
     "Operand",
     "OperandForm",
+    "keep",
     "layer_operand",
     "linear_backward",
     "linear_forward",
     "operand",
     "product",
+    "read_again",
 ]

@@ -135,6 +135,26 @@ def codes(values: Tensor, element: Element) -> Tensor:
     return _stored(code, element)
 
 
+def values_of(code: Tensor, element: Element) -> Tensor:
+    """FP32 numbers of codes, int32 from 0 on, that `codes` gives."""
+    if element.is_integer:
+        signed = torch.where(code >= element.sign_bit, code - (1 << element.bits), code)
+        return signed.to(torch.float32) * 2.0**-element.mantissa_bits
+    size = code & element.sign_bit - 1
+    cut = 23 - element.mantissa_bits
+    values = (size + ((127 - element.bias) << element.mantissa_bits) << cut).view(torch.float32)
+    if not element.has_exponents_of_fp32:
+        steps = size.to(torch.float32) * 2.0 ** (1 - element.bias - element.mantissa_bits)
+        values = torch.where(size >> element.mantissa_bits == 0, steps, values)
+    if element.inf_code is not None:
+        values = torch.where(size == element.inf_code, float("inf"), values)
+    values = torch.where(code >= element.sign_bit, -values, values)
+    if element.nan_code is not None:
+        is_nan = (code if element.specials == "fnuz" else size) == element.nan_code
+        values = torch.where(is_nan, float("nan"), values)
+    return values
+
+
 def _to_integer(t: Tensor, draw: Draw | None, bits: int) -> Tensor:
     """t, |t| <= 2^bits, to the nearest integer, or up iff floor(f·2^r) + R >= 2^r."""
     if draw is None:

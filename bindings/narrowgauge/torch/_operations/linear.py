@@ -71,13 +71,16 @@ DelayedScales = Optional[Mapping[str, Delayed]]  #: by the name of a role
 
 
 def layer_operand(
-    name: str, source: Tensor, form: LinearForm, draws: Draws, delayed: DelayedScales = None
+    name: str, source: Tensor, form: LinearForm, draws: Draws, delayed: DelayedScales = None,
+    read: Operand | None = None,
 ) -> Operand:
-    """One of ROLES, of x, W or dy as they are."""
+    """One of ROLES, of x, W or dy as they are. read: what the forward product read of x, where that
+    is known and wgrad's is made of it; x is not looked at then.
+    """
     role = ROLES[name]
     gemm = getattr(form, role.gemm)
     if role.side == "right" and role.gemm != "fprop" and form.is_from_fprop(role.gemm):
-        source = _read_by_fprop(role, source, form, draws, delayed)
+        source = _read_by_fprop(role, source, form, draws, delayed, read)
     cast: OperandForm = getattr(gemm, role.side)
     state = delayed[name] if delayed and cast.scaling == "delayed" else None
     made = operand(
@@ -96,11 +99,12 @@ def layer_operand(
 
 
 def _read_by_fprop(
-    role: Role, source: Tensor, form: LinearForm, draws: Draws, delayed: DelayedScales
+    role: Role, source: Tensor, form: LinearForm, draws: Draws, delayed: DelayedScales,
+    read: Operand | None,
 ) -> Tensor:
     """x or W as the forward product read it, FP32; in the basis of a transform with its padding."""
-    name = f"fprop.{role.source}"
-    read = layer_operand(name, source, form, draws, delayed)
+    if read is None:
+        read = layer_operand(f"fprop.{role.source}", source, form, draws, delayed)
     values = read.values
     if read.form.prescale != 1.0:
         values = values / read.form.prescale
@@ -121,26 +125,32 @@ def _backward_product(
 
 def linear_forward(
     x: Tensor, weight: Tensor, bias: Tensor | None, form: LinearForm, draws: Draws,
-    delayed: DelayedScales = None,
+    delayed: DelayedScales = None, read: Operand | None = None,
 ) -> Tensor:
-    """y (T, N), in x's type."""
-    qx = layer_operand("fprop.input", x, form, draws, delayed)
+    """y (T, N), in x's type. read: x as layer_operand("fprop.input", ...) has made it."""
+    qx = read or layer_operand("fprop.input", x, form, draws, delayed)
     qw = layer_operand("fprop.weight", weight, form, draws, delayed)
     return product(qx, qw, form.fprop, bias=bias, to_bf16=_rounds(form.fprop, x)).to(x.dtype)
 
 
 def linear_backward(
-    x: Tensor, weight: Tensor, grad: Tensor, form: LinearForm, draws: Draws,
-    delayed: DelayedScales = None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """dx (T, K) in grad's type, dW (N, K) and db (N) in FP32; grad is dy (T, N)."""
+    x: Tensor | None, weight: Tensor, grad: Tensor, form: LinearForm, draws: Draws,
+    delayed: DelayedScales = None, read: Operand | None = None,
+) -> tuple[Tensor, Tensor | None, Tensor]:
+    """dx (T, K) in grad's type, dW (N, K) and db (N) in FP32; grad is dy (T, N).
+
+    read: x as the forward product read it, in place of x where form.is_from_fprop("wgrad"). None of
+    both: nobody asks for dW.
+    """
     qdy = layer_operand("dgrad.grad", grad, form, draws, delayed)
     qw = layer_operand("dgrad.weight", weight, form, draws, delayed)
-    cols, rounds = x.shape[1], _rounds(form.dgrad, grad)
+    cols, rounds = weight.shape[1], _rounds(form.dgrad, grad)
     dx = _backward_product(qdy, qw, "dgrad", form, draws, cols, rounds).to(grad.dtype)
-    qdy = layer_operand("wgrad.grad", grad, form, draws, delayed)
-    qx = layer_operand("wgrad.input", x, form, draws, delayed)
-    dw = _backward_product(qdy, qx, "wgrad", form, draws, cols, False)
+    dw, source = None, x if read is None else read.elements
+    if source is not None:
+        qdy = layer_operand("wgrad.grad", grad, form, draws, delayed)
+        qx = layer_operand("wgrad.input", source[:, :cols], form, draws, delayed, read)
+        dw = _backward_product(qdy, qx, "wgrad", form, draws, cols, False)
     return dx, dw, grad.to(torch.float32).sum(0)
 
 

@@ -1,7 +1,8 @@
 """Products of operands: y = a · bᵀ, scales and prescales undone at the end.
 
 Sums run as torch has them, so results are those of the trainer within (K + 32) · 2^-24 of the
-summed magnitudes; scales and what comes behind them are applied in its order.
+summed magnitudes, but for the FP8 products of cards, which add by their own rule (Hopper's keep
+some 14 bits of each sum); scales and what comes behind them are applied in its order.
 """
 
 from __future__ import annotations
@@ -13,16 +14,45 @@ from .bits import round_to_bf16
 from .form import GemmForm
 from .operand import Operand
 
+#: Elements that torch._scaled_mm takes, by torch's names.
+_FP8 = {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
+
 
 def product(
     a: Operand, b: Operand, form: GemmForm, *, bias: Tensor | None = None, to_bf16: bool = False
 ) -> Tensor:
     """y (rows of a, rows of b), FP32; to_bf16: rounded once to BF16 at the very end."""
-    y = _matmul(_factor(a, b), _factor(b, a))
+    y = _fp8_product(a, b) if _takes_fp8(a, b) else _matmul(_factor(a, b), _factor(b, a))
     y = _times_late_scales(y, a, b, form.alpha)
     if bias is not None:
         y = y + bias.to(torch.float32)
     return round_to_bf16(y) if to_bf16 else y
+
+
+def _takes_fp8(a: Operand, b: Operand) -> bool:
+    """Whether both are FP8 that one number of a row or tensor scales, and their device multiplies
+    such: by sixteens of rows and columns, and not two of E5M2."""
+    names = {a.form.element.name, b.form.element.name}
+    if not names <= _FP8.keys() or names == {"e5m2"} or a.form.has_tiles or b.form.has_tiles:
+        return False
+    (m, k), n = a.elements.shape, b.elements.shape[0]
+    return k % 16 == 0 and n % 16 == 0 and min(m, n, k) > 0 and _multiplies_fp8(a.elements.device)
+
+
+def _multiplies_fp8(device: torch.device) -> bool:
+    """Whether torch._scaled_mm is there for FP8: NVIDIA's cards from sm_89 on."""
+    if device.type != "cuda" or torch.version.cuda is None or not hasattr(torch, "_scaled_mm"):
+        return False
+    return torch.cuda.get_device_capability(device) >= (8, 9)
+
+
+def _fp8_product(a: Operand, b: Operand) -> Tensor:
+    left, right = (of.elements.to(getattr(torch, _FP8[of.form.element.name])) for of in (a, b))
+    one = torch.ones((), device=left.device)
+    return torch._scaled_mm(
+        left.contiguous(), right.contiguous().t(), scale_a=one, scale_b=one,
+        out_dtype=torch.float32, use_fast_accum=False,
+    )  # fmt: skip
 
 
 def _factor(operand: Operand, other: Operand) -> Tensor:

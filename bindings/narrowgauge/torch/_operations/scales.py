@@ -12,7 +12,7 @@ from .bits import (
     INFINITY, LARGEST, exponent_and_fraction, floor_log2, inverse, magnitude,
     power_of_two, quotient,
 )
-from .elements import Element, codes, on_grid
+from .elements import Element, codes, on_grid, values_of
 from .form import OperandForm
 
 E4M3 = Element("e4m3", "floating", 8, 4, 3, 7, "fn")
@@ -50,6 +50,15 @@ def scale_codes(scale: Tensor, kind: str) -> Tensor:
     if kind == "e8m0":
         return (scale.view(torch.int32) >> 23).to(torch.uint8)
     return codes(scale, E4M3)
+
+
+def scale_values(code: Tensor, kind: str) -> Tensor:
+    """FP32 scales of what scale_codes gives."""
+    code = code.to(torch.int32)
+    if kind == "e4m3":
+        return values_of(code, E4M3)
+    scale = torch.where(code == 0, 1 << 22, code << 23).view(torch.float32)
+    return torch.where(code == 255, float("nan"), scale)
 
 
 def two_levels(form: OperandForm, amax: Tensor) -> tuple[Tensor, Tensor]:
