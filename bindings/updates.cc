@@ -133,7 +133,7 @@ class ParameterUpdate {
   /// Whether BF16 holds every value that the storage does.
   [[nodiscard]] bool fits_bf16() const {
     const Operand& cast = update_->parameter().weight.value.cast;
-    return (cast.is_unscaled() && cast.element == &bf16_format()) || is_exact_in_bf16(cast);
+    return (cast.is_unscaled() && cast.element == &bf16_format()) || cast.is_exact_in_bf16();
   }
 
  private:
