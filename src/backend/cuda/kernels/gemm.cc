@@ -49,7 +49,7 @@ __device__ inline float gemm_element(const CardOperand& operand, int64_t row, in
 }
 
 __device__ inline void put_product(const GemmJob& g, int64_t row, int64_t col, float acc) {
-  float t = acc * g.factor;
+  float t = acc * (g.a.late_scale() * g.b.late_scale() * g.factor);
   if (g.bias.rows > 0) t += g.bias(0, col);
   if (g.into == Into::add) t = g.y(row, col) + t;
   g.y.put(row, col, g.is_rounded ? round_to_bf16(t) : t);
@@ -144,9 +144,8 @@ void perform(Stream stream, const Gemm& op) {
                     .factor = static_cast<float>(hadamard_alpha(a.hadamard.size) / prescales),
                     .into = op.into,
                     .is_rounded = op.round == Compute::bf16};
-  NG_CHECK(
-      op.into != Into::carry || (!job.a.is_blocked() && !job.b.is_blocked() && job.factor == 1.0f),
-      job.factor);
+  NG_CHECK(op.into != Into::carry || (!job.a.stored && !job.b.stored && job.factor == 1.0f),
+           job.factor);
   if (op.y.size() == 0) return;
   if (!job.a.is_blocked() || !job.b.is_blocked()) return launch_gemm<SumRule::chain>(stream, job);
   if (is_mxfp4(*op.a) && is_mxfp4(*op.b)) return launch_gemm<SumRule::groups>(stream, job);

@@ -1,6 +1,6 @@
 #include "backend/cuda/kernels/operand.h"
 
-#include "backend/cuda/kernels/hadamard.h"
+#include "backend/cuda/kernels/one_scale.h"
 #include "backend/cuda/kernels/perform.h"
 #include "format/codec.h"
 
@@ -25,10 +25,26 @@ bool is_mx(const OperandSpec& spec) {
          spec.k_padded() % kMxBlock == 0;
 }
 
-bool has_four_bits(const OperandSpec& spec) { return spec.cast.element->bits == 4; }
+bool has_four_bits(const OperandSpec& spec) { return is_mx(spec) && spec.cast.element->bits == 4; }
+
+/// Where the scale lies, behind the codes.
+size_t scale_place(size_t codes) {
+  return (codes + alignof(CardScale) - 1) / alignof(CardScale) * alignof(CardScale);
+}
+
+bool has_one_scale(const OperandSpec& spec) {
+  const Operand& cast = spec.cast;
+  const bool is_whole =
+      cast.is_unscaled() || (cast.block.kind == Block::Kind::tensor &&
+                             (cast.scale == ScaleKind::fp32 || cast.scale == ScaleKind::pow2));
+  return is_whole && cast.tensor_scale == ScaleKind::none && cast.fit.size() < 2 &&
+         cast.element->kind == ElementKind::floating && cast.element->bits <= 8 &&
+         cast.scale_of == ScaleOf::amax && cast.rounding != Rounding::eden &&
+         cast.subnormals == Subnormals::keep;
+}
 
 void require_operand(const OperandSpec& spec) {
-  if (!is_read_in_place(spec) && !is_mx(spec))
+  if (!is_read_in_place(spec) && !is_mx(spec) && !has_one_scale(spec))
     throw Unsupported("cuda: operands in " + describe(spec.cast) +
                       (spec.hadamard.size > 0 ? " after a Hadamard transform" : ""));
 }
@@ -42,87 +58,38 @@ ElementCast element_cast(const Operand& cast, const RandomKey& key) {
           .key = key};
 }
 
-using Count = unsigned long long;
-
-__device__ inline void count_one(uint64_t* counter) {
-  atomicAdd(reinterpret_cast<Count*>(counter), 1);
-}
-
-/// NaN and infinities of a value before it is scaled.
-__device__ inline void count_nonfinite(OperandStats* stats, float z) {
-  const uint32_t magnitude = float_bits(z) & 0x7FFFFFFFu;
-  if (magnitude == kFloatInf) count_one(&stats->inf);
-  if (magnitude > kFloatInf) count_one(&stats->nan);
-}
-
-/// What became of a finite value z of which the encoder was given y.
-__device__ inline void count_rounded(OperandStats* stats, float z, float y, float max,
-                                     bool is_zero) {
-  if ((float_bits(z) & 0x7FFFFFFFu) >= kFloatInf) return;
-  if (y > max || -y > max) count_one(&stats->saturated);
-  if (z != 0 && is_zero) count_one(&stats->flushed);
-}
-
 /// Of an operand that is read in place.
 struct CountEach {
   CardOperand operand;
   float max;
   OperandStats* stats;
   __device__ void operator()(int64_t row, int64_t k) const {
-    if (row == 0 && k == 0)
-      atomicAdd(reinterpret_cast<Count*>(&stats->values),
-                static_cast<Count>(operand.rows * operand.k));
+    if (row == 0 && k == 0) count_values(stats, operand.rows * operand.k);
     const float z = operand.is_turned ? operand.source(k, row) : operand.source(row, k);
     count_nonfinite(stats, z);
     if (!operand.is_exact) count_rounded(stats, z, z, max, operand.element_at(row, k) == 0);
   }
 };
 
-/// What a group of values along K goes through: a Hadamard transform of its length, at least a
-/// block.
+/// A group of blocks by a warp.
 struct MxGroups {
-  Source source;
-  bool is_turned;
+  OperandGroups from;
   MxCast cast;
   MxOperand y;
-  int64_t rows, k, k_padded;
-  CardHadamard hadamard;
-  int64_t first_row, first_col, whole_cols;  ///< where the source lies, for the draws
-  OperandStats* stats;                       ///< null: nothing is counted
+  OperandStats* stats;  ///< null: nothing is counted
 
-  [[nodiscard]] int64_t groups() const { return k_padded / group(); }
-  [[nodiscard]] NG_HD int group() const {
-    return hadamard.size > kMxBlock ? hadamard.size : kMxBlock;
-  }
-
-  /// In place: value `lane` of each block.
-  __device__ void transform(float (&x)[kMostHadamardBlocks], int lane) const {
-    for (int b = 0; b < kMostHadamardBlocks; ++b)
-      if (hadamard.is_negative(b, lane)) x[b] = -x[b];
-    butterflies_of_warp(x, lane, hadamard.size);
-    for (float& value : x) value *= hadamard_factor(hadamard.size);
-  }
-
-  /// A warp for each group.
   __device__ void operator()(int64_t unit, int lane) const {
-    const int64_t across = k_padded / group(), row = unit / across;
-    const int64_t k0 = unit % across * group();
+    const int64_t row = unit / from.groups();
     float x[kMostHadamardBlocks];
+    from.load(unit, lane, x);
+    if (stats != nullptr && unit == 0 && lane == 0) count_values(stats, from.rows * from.k);
     for (int b = 0; b < kMostHadamardBlocks; ++b) {
-      const int64_t at = k0 + b * kMxBlock + lane;
-      const bool is_inside = b * kMxBlock < group() && at < k;
-      x[b] = !is_inside ? 0.0f : is_turned ? source(at, row) : source(row, at);
-    }
-    if (hadamard.size > 0) transform(x, lane);
-    if (stats != nullptr && unit == 0 && lane == 0)
-      atomicAdd(reinterpret_cast<Count*>(&stats->values), static_cast<Count>(rows * k));
-    for (int b = 0; b < kMostHadamardBlocks; ++b) {
-      if (b * kMxBlock >= group()) break;
-      const int64_t at = k0 + b * kMxBlock + lane;
-      const MxCode made = put_block(cast, y, x[b], (is_turned ? at : row) + first_row,
-                                    (is_turned ? row : at) + first_col, whole_cols,
-                                    (row * k_padded + at) / kMxBlock);
-      if (stats == nullptr || at >= k) continue;
+      if (b >= from.blocks()) break;
+      const int64_t place = from.at(unit, b, lane);
+      const MxCode made =
+          put_block(cast, y, x[b], from.draw_row(row, place), from.draw_col(row, place),
+                    from.whole_cols, (row * from.k_padded + place) / kMxBlock);
+      if (stats == nullptr || place >= from.k) continue;
       count_nonfinite(stats, x[b]);
       if (made.scale != kE8m0NanCode)
         count_rounded(stats, x[b], made.scaled, cast.range.max,
@@ -141,29 +108,40 @@ void prepare(Stream stream, PackedOperand& packed, const ConstView& source,
   packed.source = source;
   const CardOperand operand = card_operand(packed);
   const ElementRange range = range_of(*spec.cast.element);
-  if (!operand.is_blocked()) {
+  if (!operand.stored) {
     if (context.stats != nullptr)
       for_each_place(stream, spec.rows, spec.k, CountEach{operand, range.max, context.stats});
     return;
   }
   if (context.stored.has_scales()) throw Unsupported("cuda: operands by scales of stored tensors");
-  const MxGroups groups{.source = source_of(Prepare::kName, source),
-                        .is_turned = operand.is_turned,
-                        .cast = {.element = element_cast(spec.cast, context.key),
-                                 .range = range,
-                                 .rule = spec.cast.scale_rule,
-                                 .prescale = spec.cast.prescale,
-                                 .four_bits = operand.four_bits},
-                        .y = operand.mx,
-                        .rows = spec.rows,
-                        .k = spec.k,
-                        .k_padded = spec.k_padded(),
-                        .hadamard = card_hadamard(spec.hadamard.size, spec.hadamard.signs),
-                        .first_row = context.first_row,
-                        .first_col = context.first_col,
-                        .whole_cols = context.whole_cols > 0 ? context.whole_cols : source.cols,
-                        .stats = context.stats};
-  for_each_row(stream, spec.rows * groups.groups(), groups);
+  const OperandGroups from{.source = source_of(Prepare::kName, source),
+                           .is_turned = operand.is_turned,
+                           .hadamard = card_hadamard(spec.hadamard.size, spec.hadamard.signs),
+                           .rows = spec.rows,
+                           .k = spec.k,
+                           .k_padded = spec.k_padded(),
+                           .first_row = context.first_row,
+                           .first_col = context.first_col,
+                           .whole_cols = context.whole_cols > 0 ? context.whole_cols : source.cols};
+  const ElementCast element = element_cast(spec.cast, context.key);
+  if (!operand.is_blocked())
+    return prepare_one_scale(stream, {.from = from,
+                                      .element = element,
+                                      .range = range,
+                                      .prescale = spec.cast.prescale,
+                                      .codes = operand.mx.codes,
+                                      .scale = operand.scale,
+                                      .stats = context.stats,
+                                      .cast = spec.cast,
+                                      .amax = context.amax,
+                                      .delayed = context.delayed,
+                                      .update_history = context.update_history});
+  const MxCast cast{.element = element,
+                    .range = range,
+                    .rule = spec.cast.scale_rule,
+                    .prescale = spec.cast.prescale,
+                    .four_bits = operand.four_bits};
+  for_each_row(stream, spec.rows * from.groups(), MxGroups{from, cast, operand.mx, context.stats});
 }
 
 /// What Unpack is to write of an element.
@@ -176,13 +154,13 @@ struct UnpackEach {
   __device__ void operator()(int64_t i, int64_t k) const {
     const int64_t row = first_row + i;
     const float element = operand.element_at(row, k);
-    const bool is_blocked = operand.is_blocked();
-    const float scale = is_blocked ? e8m0_value(operand.scale_code_at(row, k)) : 1.0f;
+    const float scale =
+        operand.is_blocked() ? e8m0_value(operand.scale_code_at(row, k)) : operand.late_scale();
     values.put(i, k, element * scale / divisor);
     if (codes == nullptr) return;
     const uint32_t code =
-        is_blocked ? operand.code_at(row, k)
-                   : encode_float(operand.element.grid, element, {}, OverflowRule::special);
+        operand.stored ? operand.code_at(row, k)
+                       : encode_float(operand.element.grid, element, {}, OverflowRule::special);
     codes[i * values.cols + k] = static_cast<uint16_t>(code);
   }
 };
@@ -193,6 +171,14 @@ struct UnpackScale {
   __device__ void operator()(int64_t row, int64_t block) const {
     scales[row * (operand.k_padded / kMxBlock) + block] =
         e8m0_value(operand.scale_code_at(row, block * kMxBlock));
+  }
+};
+
+struct UnpackOneScale {
+  CardOperand operand;
+  float* scale;
+  __device__ void operator()(int64_t /* row */, int64_t /* col */) const {
+    *scale = operand.late_scale();
   }
 };
 
@@ -207,6 +193,7 @@ size_t operand_bytes(const OperandSpec& spec) {
   require_operand(spec);
   if (is_read_in_place(spec)) return 0;
   const auto codes = static_cast<size_t>(spec.rows * spec.k_padded());
+  if (has_one_scale(spec)) return scale_place(codes) + sizeof(CardScale);
   return codes / (has_four_bits(spec) ? 2 : 1) + codes / kMxBlock;
 }
 
@@ -227,9 +214,17 @@ CardOperand card_operand(const PackedOperand& packed) {
     return operand;
   }
   NG_CHECK(packed.bytes >= operand_bytes(spec), packed.bytes, operand_bytes(spec));
-  operand.blocked = true;
+  operand.stored = true;
   auto* codes = reinterpret_cast<uint8_t*>(packed.storage);
-  operand.mx = {codes, codes + spec.rows * spec.k_padded() / (operand.four_bits ? 2 : 1)};
+  const int64_t count = spec.rows * spec.k_padded();
+  if (has_one_scale(spec)) {
+    operand.mx.codes = codes;
+    operand.scale =
+        reinterpret_cast<CardScale*>(packed.storage + scale_place(static_cast<size_t>(count)));
+    return operand;
+  }
+  operand.blocked = true;
+  operand.mx = {codes, codes + count / (operand.four_bits ? 2 : 1)};
   return operand;
 }
 
@@ -254,6 +249,8 @@ void perform(Stream stream, const Unpack& op) {
                             op.undoes_prescale ? spec.cast.prescale : 1.0f});
   if (op.scales != nullptr && operand.is_blocked())
     for_each_place(stream, spec.rows, spec.k_padded() / kMxBlock, UnpackScale{operand, op.scales});
+  else if (op.scales != nullptr && !spec.cast.is_unscaled())
+    for_each_place(stream, 1, 1, UnpackOneScale{operand, op.scales});
   if (op.tensor_scale != nullptr) for_each_place(stream, 1, 1, PutOne{op.tensor_scale});
 }
 

@@ -61,12 +61,13 @@ void perform(Stream stream, const AttentionBackward& op, const Scratch& scratch)
 void perform(Stream stream, const CrossEntropy& op);
 void perform(Stream stream, const CrossEntropyLoss& op);
 
-// operand.cc, gemm.cc, turn_back.cc: the bits of ref
+// operand.cc, one_scale.cc, gemm.cc, turn_back.cc: the bits of ref
 void perform(Stream stream, const Prepare& op);
 void perform(Stream stream, const PrepareBoth& op);
 void perform(Stream stream, const Unpack& op);
 void perform(Stream stream, const Gemm& op);
 void perform(Stream stream, const TurnBack& op);
+void perform(Stream stream, const RollDelayedScale& op);
 
 // update.cc: the bits of ref
 void perform(Stream stream, const DecideStep& op);

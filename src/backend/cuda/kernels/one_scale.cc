@@ -1,0 +1,116 @@
+#include "backend/cuda/kernels/one_scale.h"
+
+#include "backend/cuda/kernels/perform.h"
+
+namespace ng::cuda {
+namespace {
+
+/// Before the largest magnitude is looked for.
+struct ForgetScale {
+  CardScale* scale;
+  __device__ void operator()(int64_t /* row */, int64_t /* col */) const { *scale = {}; }
+};
+
+/// Of a group by a warp; integers, so that the order does not matter.
+struct FindLargestOfGroup {
+  OperandGroups from;
+  CardScale* scale;
+  __device__ void operator()(int64_t unit, int lane) const {
+    float x[kMostHadamardBlocks];
+    from.load(unit, lane, x);
+    uint32_t largest = 0, has_nan = 0;
+    for (int b = 0; b < kMostHadamardBlocks; ++b) {
+      const uint32_t magnitude = float_bits(x[b]) & 0x7FFFFFFFu;
+      if (magnitude > kFloatInf)
+        has_nan = 1;
+      else if (magnitude > largest)
+        largest = magnitude;
+    }
+    largest = largest_bits_of_warp(largest);
+    if (lane == 0) atomicMax(&scale->amax, largest);
+    if (has_nan != 0) atomicMax(&scale->has_nan, 1u);
+  }
+};
+
+/// As scale_region of `ref` decides it.
+struct DecideScale {
+  CardScale* scale;
+  float fit;
+  bool is_delayed, is_power;
+  const float* amax;
+  DelayedScale delayed;
+  bool update_history;
+  __device__ void operator()(int64_t /* row */, int64_t /* col */) const {
+    float largest = float_of_bits(scale->amax);
+    bool is_finite = scale->has_nan == 0 && scale->amax < kFloatInf;
+    if (amax != nullptr) {
+      largest = *amax > largest ? *amax : largest;
+      is_finite = is_finite && (float_bits(*amax) & 0x7FFFFFFFu) < kFloatInf;
+    }
+    if (is_delayed && update_history && largest > delayed.history[0]) delayed.history[0] = largest;
+    scale->multiplier = is_delayed ? *delayed.encode_scale
+                                   : encode_scale_of(is_finite ? largest : 0.0f, fit, is_power);
+    scale->decode = 1.0f / scale->multiplier;
+  }
+};
+
+struct RoundGroup {
+  OperandGroups from;
+  ElementCast element;
+  float max, prescale;
+  uint8_t* codes;
+  const CardScale* scale;
+  OperandStats* stats;
+  __device__ void operator()(int64_t unit, int lane) const {
+    float x[kMostHadamardBlocks];
+    from.load(unit, lane, x);
+    const int64_t row = unit / from.groups();
+    if (stats != nullptr && unit == 0 && lane == 0) count_values(stats, from.rows * from.k);
+    for (int b = 0; b < kMostHadamardBlocks; ++b) {
+      const int64_t place = from.at(unit, b, lane);
+      if (b >= from.blocks() || place >= from.k_padded) continue;
+      const float y = x[b] * prescale * scale->multiplier;
+      const uint32_t code = code_of(element, y, from.draw_row(row, place),
+                                    from.draw_col(row, place), from.whole_cols);
+      codes[row * from.k_padded + place] = static_cast<uint8_t>(code);
+      if (stats == nullptr || place >= from.k) continue;
+      count_nonfinite(stats, x[b]);
+      count_rounded(stats, x[b], y, max, (code & ~element.grid.sign_mask) == 0);
+    }
+  }
+};
+
+struct RollHistory {
+  Operand cast;
+  float max;
+  DelayedScale state;
+  __device__ void operator()(int64_t /* row */, int64_t /* col */) const {
+    roll_history(cast, max, state.encode_scale, state.history);
+  }
+};
+
+}  // namespace
+
+void prepare_one_scale(Stream stream, const OneScaleJob& job) {
+  const int64_t units = job.from.rows * job.from.groups();
+  for_each_place(stream, 1, 1, ForgetScale{job.scale});
+  if (!job.cast.is_unscaled()) {
+    for_each_row(stream, units, FindLargestOfGroup{job.from, job.scale});
+    for_each_place(
+        stream, 1, 1,
+        DecideScale{job.scale, first_fit(job.cast, job.range.max),
+                    job.cast.scaling == Scaling::delayed, job.cast.scale == ScaleKind::pow2,
+                    job.amax, job.delayed, job.update_history});
+  }
+  for_each_row(stream, units,
+               RoundGroup{job.from, job.element, job.range.max, job.prescale, job.codes, job.scale,
+                          job.stats});
+}
+
+void perform(Stream stream, const RollDelayedScale& op) {
+  const Operand& cast = op.cast;
+  NG_CHECK(cast.scaling == Scaling::delayed && cast.amax_history >= 1, cast.amax_history);
+  for_each_place(stream, 1, 1, RollHistory{cast, range_of(*cast.element).max, op.state});
+}
+
+}  // namespace ng::cuda

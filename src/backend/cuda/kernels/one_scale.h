@@ -1,0 +1,29 @@
+// Operands of floating elements of at most eight bits without scale, or with one for all of them:
+// FP8, current or delayed. The bits of `ref`. [formats.md §5]
+#pragma once
+
+#include "backend/cuda/kernels/element_cast.h"
+#include "backend/cuda/kernels/operand.h"
+#include "backend/cuda/kernels/operand_groups.h"
+#include "format/scale.h"
+
+namespace ng::cuda {
+
+/// What makes one.
+struct OneScaleJob {
+  OperandGroups from;
+  ElementCast element;
+  ElementRange range;
+  float prescale = 1;
+  uint8_t* codes = nullptr;
+  CardScale* scale = nullptr;
+  OperandStats* stats = nullptr;  ///< null: nothing is counted
+  Operand cast;
+  const float* amax = nullptr;  ///< of all that the source is a part of; null: the source is all
+  DelayedScale delayed;
+  bool update_history = true;
+};
+
+void prepare_one_scale(Stream stream, const OneScaleJob& job);
+
+}  // namespace ng::cuda

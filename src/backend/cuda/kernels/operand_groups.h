@@ -1,0 +1,77 @@
+// The values of an operand as a warp takes them: a group along K that goes through a Hadamard
+// transform together, or a block of 32. And what is counted of them.
+#pragma once
+
+#include "backend/cuda/kernels/hadamard.h"
+#include "backend/cuda/kernels/mx_block.h"
+#include "backend/cuda/kernels/values.h"
+
+namespace ng::cuda {
+
+struct OperandGroups {
+  Source source;
+  bool is_turned = false;  ///< Contract::rows
+  CardHadamard hadamard;
+  int64_t rows = 0, k = 0, k_padded = 0;
+  int64_t first_row = 0, first_col = 0, whole_cols = 0;  ///< where the source lies, for the draws
+
+  [[nodiscard]] NG_HD int group() const {
+    return hadamard.size > kMxBlock ? hadamard.size : kMxBlock;
+  }
+  [[nodiscard]] NG_HD int64_t groups() const { return (k_padded + group() - 1) / group(); }
+  [[nodiscard]] NG_HD int blocks() const { return group() / kMxBlock; }
+
+  /// Where value `lane` of block `b` of a group stands along K.
+  [[nodiscard]] __device__ int64_t at(int64_t unit, int b, int lane) const {
+    return unit % groups() * group() + b * kMxBlock + lane;
+  }
+  /// What the encoder rounds, 0 outside; each lane has one value of each block.
+  __device__ void load(int64_t unit, int lane, float (&x)[kMostHadamardBlocks]) const {
+    const int64_t row = unit / groups();
+    for (int b = 0; b < kMostHadamardBlocks; ++b) {
+      const int64_t place = at(unit, b, lane);
+      const bool is_inside = b < blocks() && place < k;
+      x[b] = !is_inside ? 0.0f : is_turned ? source(place, row) : source(row, place);
+    }
+    if (hadamard.size == 0) return;
+    for (int b = 0; b < kMostHadamardBlocks; ++b)
+      if (hadamard.is_negative(b, lane)) x[b] = -x[b];
+    butterflies_of_warp(x, lane, hadamard.size);
+    for (float& value : x) value *= hadamard_factor(hadamard.size);
+  }
+  /// Of a value's draw.
+  [[nodiscard]] __device__ int64_t draw_row(int64_t row, int64_t place) const {
+    return (is_turned ? place : row) + first_row;
+  }
+  [[nodiscard]] __device__ int64_t draw_col(int64_t row, int64_t place) const {
+    return (is_turned ? row : place) + first_col;
+  }
+};
+
+// ---------------------------------------------------------------- counters
+
+using Count = unsigned long long;
+
+__device__ inline void count_one(uint64_t* counter) {
+  atomicAdd(reinterpret_cast<Count*>(counter), 1);
+}
+__device__ inline void count_values(OperandStats* stats, int64_t values) {
+  atomicAdd(reinterpret_cast<Count*>(&stats->values), static_cast<Count>(values));
+}
+
+/// NaN and infinities of a value before it is scaled.
+__device__ inline void count_nonfinite(OperandStats* stats, float z) {
+  const uint32_t magnitude = float_bits(z) & 0x7FFFFFFFu;
+  if (magnitude == kFloatInf) count_one(&stats->inf);
+  if (magnitude > kFloatInf) count_one(&stats->nan);
+}
+
+/// What became of a finite value z of which the encoder was given y.
+__device__ inline void count_rounded(OperandStats* stats, float z, float y, float max,
+                                     bool is_zero) {
+  if ((float_bits(z) & 0x7FFFFFFFu) >= kFloatInf) return;
+  if (y > max || -y > max) count_one(&stats->saturated);
+  if (z != 0 && is_zero) count_one(&stats->flushed);
+}
+
+}  // namespace ng::cuda
