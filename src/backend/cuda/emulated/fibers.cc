@@ -12,6 +12,7 @@
 #endif
 #endif
 #if defined(NG_ASAN)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -29,8 +30,13 @@ void leave_stack(void** fake, const void* to, size_t size) {
 void reach_stack(void* fake, const void** from, size_t* size) {
   __sanitizer_finish_switch_fiber(fake, from, size);
 }
+// Memory that was a stack before has the red zones of its last frames.
+void make_new(const boost::context::stack_context& stack) {
+  __asan_unpoison_memory_region(static_cast<const std::byte*>(stack.sp) - stack.size, stack.size);
+}
 #else
 constexpr size_t kStack = 64 * 1024;
+void make_new(const boost::context::stack_context& /* stack */) {}
 void leave_stack(void** /* fake */, const void* /* to */, size_t /* size */) {}
 void reach_stack(void* /* fake */, const void** /* from */, size_t* /* size */) {}
 #endif
@@ -54,7 +60,10 @@ Fibers::~Fibers() {
 
 void Fibers::start(size_t count, const std::function<void()>& body) {
   Stacks stacks(kStack);
-  while (fibers_.size() < count) fibers_.push_back({.stack = stacks.allocate(), .context = {}});
+  while (fibers_.size() < count) {
+    fibers_.push_back({.stack = stacks.allocate(), .context = {}});
+    make_new(fibers_.back().stack);
+  }
   started_ = count;
   for (size_t i = 0; i < count; ++i)
     fibers_[i].context = boost::context::fiber(
