@@ -55,6 +55,17 @@ __device__ inline void put_product(const GemmJob& g, int64_t row, int64_t col, f
   g.y.put(row, col, g.is_rounded ? round_to_bf16(t) : t);
 }
 
+/// What a sum that goes on begins with, of the values that a thread has from (row0, col0) on.
+__device__ inline void take_carried(const GemmJob& g, int64_t row0, int64_t col0,
+                                    float (&acc)[kEach][kEach]) {
+  if (g.into != Into::carry) return;
+  for (int i = 0; i < kEach; ++i)
+    for (int j = 0; j < kEach; ++j) {
+      const int64_t row = row0 + i * kSide, col = col0 + j * kSide;
+      if (row < g.y.rows && col < g.y.cols) acc[i][j] = g.y(row, col);
+    }
+}
+
 template <SumRule kRule>
 __global__ void __launch_bounds__(kGemmThreads) multiply(GemmJob g) {
   NG_SHARED(float, a, kGemmTile* kLine);
@@ -65,11 +76,7 @@ __global__ void __launch_bounds__(kGemmThreads) multiply(GemmJob g) {
   const int64_t row0 = int64_t{blockIdx.y} * kGemmTile, col0 = int64_t{blockIdx.x} * kGemmTile;
   float acc[kEach][kEach] = {};
   double group[kEach][kEach] = {};
-  for (int i = 0; i < kEach && g.into == Into::carry; ++i)
-    for (int j = 0; j < kEach; ++j) {
-      const int64_t row = row0 + down + i * kSide, col = col0 + across + j * kSide;
-      if (row < g.y.rows && col < g.y.cols) acc[i][j] = g.y(row, col);
-    }
+  take_carried(g, row0 + down, col0 + across, acc);
   for (int64_t k0 = 0; k0 < g.a.k_padded; k0 += kDepth) {
     for (int i = thread; i < kGemmTile * kDepth; i += kGemmThreads) {
       const int r = i / kDepth, k = i % kDepth;
