@@ -189,24 +189,24 @@ void check_proxy(const WeightNoise& noise, const std::string& place) {
 void check_noise(const RecipeSettings& settings, const LayerPlace& layer,
                  const std::string& place) {
   if (!has_noise(settings, layer)) return;
-  const WeightNoise& noise = settings.weight_noise;
-  check_proxy(noise, place);
+  check_proxy(settings.weight_noise, place);
   const Operand& weight = settings.linear.fprop.right;
   const bool is_bf16 = weight == operand_of("bf16");
+  const Operand* const narrow = narrow_noise_cast(settings);
   const bool is_taken =  // its codes and scales, as they are stored
-      !noise.casts_plainly() && !noise.casts_by_table && settings.linear.fprop.hadamard == 0 &&
-      weight == noise.cast.rounded_by(Rounding::nearest);
+      narrow != nullptr && settings.linear.fprop.hadamard == 0 &&
+      weight == narrow->rounded_by(Rounding::nearest);
   if (!weight.is_fp32() && !is_bf16 && !is_taken)
     throw Error(
         {place, "weight_noise.kind",
          fmt::format("noise on {}, whose linear.fprop.weight is {}", layer.name, describe(weight)),
-         noise.casts_plainly() || noise.casts_by_table
+         narrow == nullptr
              ? "linear.fprop.weight = \"bf16\" or \"fp32\" for these layers"
              : "linear.fprop.weight = \"bf16\", \"fp32\" or what weight_noise.cast says"});
-  if (is_bf16 && !noise.casts_plainly() && !noise.casts_by_table && !noise.cast.is_exact_in_bf16())
+  if (is_bf16 && narrow != nullptr && !narrow->is_exact_in_bf16())
     throw Error({place, kNoiseCast,
                  fmt::format("{} of {}, which linear.fprop.weight, bf16, would round once more",
-                             describe(noise.cast), layer.name),
+                             describe(*narrow), layer.name),
                  "at most 8 bits with powers of two as scales, or linear.fprop.weight = \"fp32\""});
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/layer_checks.h"
 #include "math/exp.h"
 #include "math/log.h"
 #include "math/sincos.h"
@@ -28,11 +29,7 @@ void perform(const RopeTable& op) {
 
 void perform(const Rope& op) {
   const Positions& at = op.at;
-  NG_CHECK(op.head_dim > 0 && op.head_dim % 2 == 0 && op.x.cols % op.head_dim == 0 &&
-               op.table.cols == op.head_dim,
-           op.head_dim, op.x.cols, op.table.cols);
-  NG_CHECK(op.x.rows == at.sequences * at.length && at.first + at.length <= op.table.rows,
-           op.x.rows, at.sequences, at.length, at.first, op.table.rows);
+  check_rope(op);
   const int64_t half = op.head_dim / 2;
   const Reader x(op.x, op.x), angles(op.table, op.x);
   const Writer turned(op.x);
@@ -51,20 +48,6 @@ void perform(const Rope& op) {
 }
 
 namespace {
-
-void check(const AttentionShape& s, const ConstView& q, const ConstView& k, const ConstView& v,
-           const TokenView& first_keys) {
-  NG_CHECK(first_keys.empty() || std::ssize(first_keys) == q.rows, first_keys.size(), q.rows);
-  NG_CHECK(s.heads > 0 && s.kv_heads > 0 && s.heads % s.kv_heads == 0, s.heads, s.kv_heads);
-  NG_CHECK(q.rows == s.sequences * s.length && q.cols == int64_t{s.heads} * s.head_dim, q.rows,
-           q.cols, s.sequences, s.length, s.heads, s.head_dim);
-  NG_CHECK(same_shape(k, v) && k.cols == int64_t{s.kv_heads} * s.head_dim, k.rows, k.cols, v.rows,
-           v.cols, s.kv_heads, s.head_dim);
-  NG_CHECK(s.kv_length <= s.kv_stride && k.rows >= s.sequences * s.kv_stride, s.kv_length,
-           s.kv_stride, k.rows, s.sequences);
-  NG_CHECK(s.first >= 0 && s.first + s.length <= s.kv_length, s.first, s.length, s.kv_length);
-  NG_CHECK(s.window >= 0, s.window);
-}
 
 /// The values of one head in one row.
 struct Part {
@@ -128,7 +111,7 @@ double max_of(const double* x, int64_t first, int64_t end) {
 
 void perform(const Attention& op, Scratch& scratch) {
   const AttentionShape& shape = op.shape;
-  check(shape, op.q, op.k, op.v, op.first_keys);
+  check_attention(shape, op.q, op.k, op.v, op.first_keys);
   NG_CHECK(same_shape(op.out, op.q) && op.lse.rows == op.q.rows && op.lse.cols == shape.heads,
            op.out.rows, op.out.cols, op.lse.rows, op.lse.cols);
   const double scale = 1 / std::sqrt(static_cast<double>(shape.head_dim));
@@ -159,7 +142,7 @@ void perform(const Attention& op, Scratch& scratch) {
 
 void perform(const AttentionBackward& op, Scratch& scratch) {
   const AttentionShape& shape = op.shape;
-  check(shape, op.q, op.k, op.v, op.first_keys);
+  check_attention(shape, op.q, op.k, op.v, op.first_keys);
   NG_CHECK(same_shape(op.dq, op.q) && same_shape(op.dout, op.q) && same_shape(op.out, op.q) &&
                same_shape(op.dk, op.k) && same_shape(op.dv, op.v) && op.lse.rows == op.q.rows &&
                op.lse.cols == shape.heads,

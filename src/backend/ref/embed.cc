@@ -1,20 +1,10 @@
 #include "backend/ref/embed.h"
 
+#include "backend/layer_checks.h"
 #include "backend/ref/number.h"
 
 namespace ng::ref {
 namespace {
-
-void check(const ConstView& y, TokenView ids, const ConstView& tokens, const ConstView& positions,
-           const Positions& at) {
-  const auto count = static_cast<int64_t>(ids.size());
-  NG_CHECK(at.sequences * at.length == count && y.rows == count, at.sequences, at.length, count,
-           y.rows);
-  NG_CHECK(tokens.cols == y.cols, tokens.cols, y.cols);
-  if (positions.rows == 0) return;
-  NG_CHECK(positions.cols == y.cols && at.first + at.length <= positions.rows, positions.cols,
-           y.cols, at.first, at.length, positions.rows);
-}
 
 int64_t token_at(TokenView ids, int64_t t, const ConstView& tokens) {
   const int64_t id = ids[static_cast<size_t>(t)];
@@ -25,7 +15,7 @@ int64_t token_at(TokenView ids, int64_t t, const ConstView& tokens) {
 }  // namespace
 
 void perform(const Embed& op) {
-  check(op.y, op.ids, op.tokens, op.positions, op.at);
+  check_embedding(op.y, op.ids, op.tokens, op.positions, op.at);
   const Reader tokens(op.tokens, op.y), positions(op.positions, op.y);
   const Writer y(op.y);
   for (int64_t t = 0; t < op.y.rows; ++t) {
@@ -39,7 +29,7 @@ void perform(const Embed& op) {
 }
 
 void perform(const EmbedBackward& op) {
-  check(op.dy, op.ids, op.dtokens, op.dpositions, op.at);
+  check_embedding(op.dy, op.ids, op.dtokens, op.dpositions, op.at);
   const Reader dy(op.dy);
   const Writer dtokens(op.dtokens), dpositions(op.dpositions);
   for (int64_t t = 0; t < op.dy.rows; ++t) {

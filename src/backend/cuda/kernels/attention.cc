@@ -7,6 +7,7 @@
 
 #include "backend/cuda/kernels/perform.h"
 #include "backend/cuda/kernels/values.h"
+#include "backend/layer_checks.h"
 #include "math/exp.h"
 #include "math/log.h"
 
@@ -205,16 +206,7 @@ struct KeyGradientRow {
 
 Heads heads_of(std::string_view name, const AttentionShape& s, const ConstView& q,
                const ConstView& k, const ConstView& v, TokenView first_keys) {
-  NG_CHECK(first_keys.empty() || std::ssize(first_keys) == q.rows, first_keys.size(), q.rows);
-  NG_CHECK(s.heads > 0 && s.kv_heads > 0 && s.heads % s.kv_heads == 0, s.heads, s.kv_heads);
-  NG_CHECK(q.rows == s.sequences * s.length && q.cols == int64_t{s.heads} * s.head_dim, q.rows,
-           q.cols, s.sequences, s.length, s.heads, s.head_dim);
-  NG_CHECK(same_shape(k, v) && k.cols == int64_t{s.kv_heads} * s.head_dim, k.rows, k.cols, v.rows,
-           v.cols, s.kv_heads, s.head_dim);
-  NG_CHECK(s.kv_length <= s.kv_stride && k.rows >= s.sequences * s.kv_stride, s.kv_length,
-           s.kv_stride, k.rows, s.sequences);
-  NG_CHECK(s.first >= 0 && s.first + s.length <= s.kv_length && s.window >= 0, s.first, s.length,
-           s.kv_length, s.window);
+  check_attention(s, q, k, v, first_keys);
   if (s.head_dim > kMostHeadDim)
     throw Unsupported("cuda: " + std::string(name) + " of heads above " +
                       std::to_string(kMostHeadDim));

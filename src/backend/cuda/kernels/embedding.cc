@@ -3,6 +3,7 @@
 
 #include "backend/cuda/kernels/perform.h"
 #include "backend/cuda/kernels/values.h"
+#include "backend/layer_checks.h"
 #include "math/sincos.h"
 
 namespace ng::cuda {
@@ -72,17 +73,6 @@ struct RopeEach {
   }
 };
 
-void check_embedding(const ConstView& y, TokenView ids, const ConstView& tokens,
-                     const ConstView& positions, const Positions& at) {
-  const auto count = static_cast<int64_t>(ids.size());
-  NG_CHECK(at.sequences * at.length == count && y.rows == count, at.sequences, at.length, count,
-           y.rows);
-  NG_CHECK(tokens.cols == y.cols, tokens.cols, y.cols);
-  if (positions.rows == 0) return;
-  NG_CHECK(positions.cols == y.cols && at.first + at.length <= positions.rows, positions.cols,
-           y.cols, at.first, at.length, positions.rows);
-}
-
 }  // namespace
 
 void perform(Stream stream, const Embed& op) {
@@ -114,14 +104,9 @@ void perform(Stream stream, const RopeTable& op) {
 }
 
 void perform(Stream stream, const Rope& op) {
-  const Positions& at = op.at;
-  NG_CHECK(op.head_dim > 0 && op.head_dim % 2 == 0 && op.x.cols % op.head_dim == 0 &&
-               op.table.cols == op.head_dim,
-           op.head_dim, op.x.cols, op.table.cols);
-  NG_CHECK(op.x.rows == at.sequences * at.length && at.first + at.length <= op.table.rows,
-           op.x.rows, at.sequences, at.length, at.first, op.table.rows);
+  check_rope(op);
   for_each_place(stream, op.x.rows, op.x.cols / 2,
-                 RopeEach{target_of("rope", op.x), source_of("rope", op.table, op.x), at,
+                 RopeEach{target_of("rope", op.x), source_of("rope", op.table, op.x), op.at,
                           op.head_dim / 2, op.inverse});
 }
 
