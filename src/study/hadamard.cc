@@ -5,75 +5,17 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <set>
 
 #include "math/round.h"
+#include "study/hadamard_sections.h"
 #include "study/mean.h"
 #include "study/samples.h"
-#include "study/study.h"
 #include "study/written.h"
 
 namespace ng::study {
 namespace {
 
-constexpr int64_t kHadamardRows = 320;
-constexpr int64_t kHadamardCols = 6400;  // one in a hundred are 64 columns
-constexpr float kOutlier = 30.0f;
-constexpr int kSizes[] = {16, 32, 64, 128};
-constexpr size_t kSizeCount = std::size(kSizes);
-constexpr uint32_t kValueStream = 0, kColumnStream = 1, kPlaceStream = 2;
-
-struct Matrix {
-  std::vector<float> values;
-  [[nodiscard]] Rows<const float> view() const {
-    return {values.data(), static_cast<int64_t>(values.size()) / kHadamardCols, kHadamardCols,
-            kHadamardCols};
-  }
-};
-
-Matrix normal_matrix(const Settings& settings) {
-  const int64_t rows = settings.part_of(kHadamardRows, 8);
-  return {samples(Distribution::normal, stream(settings.seed, kValueStream), rows * kHadamardCols,
-                  settings.threads)};
-}
-
-/// One in a hundred columns, drawn without repetition, times 30.
-Matrix outlier_matrix(const Settings& settings) {
-  Matrix x = normal_matrix(settings);
-  const RandomKey key = stream(settings.seed, kColumnStream);
-  std::set<int64_t> columns;
-  for (uint64_t i = 0; static_cast<int64_t>(columns.size()) < kHadamardCols / 100; ++i)
-    columns.insert(static_cast<int64_t>(uniform(key, i) * kHadamardCols));
-  for (size_t row = 0; row < x.values.size(); row += kHadamardCols)
-    for (const int64_t column : columns) x.values[row + static_cast<size_t>(column)] *= kOutlier;
-  return x;
-}
-
-/// One value in every group of g times 30, at a random place.
-Matrix one_in_a_group(const Settings& settings, int g) {
-  Matrix x = normal_matrix(settings);
-  const RandomKey key = stream(settings.seed, kPlaceStream);
-  const auto size = static_cast<size_t>(g);
-  for (size_t group = 0; group * size < x.values.size(); ++group)
-    x.values[group * size + static_cast<size_t>(uniform(key, group) * g)] *= kOutlier;
-  return x;
-}
-
-SignBits signs_of(const Settings& settings) {
-  return ng::signs_of({.seed = settings.seed, .purpose = Purpose::hadamard_signs}, 0);
-}
-
-/// Groups of g values transformed; g = 0: as it is.
-Matrix transformed(const Matrix& x, int g, const Settings& settings) {
-  Matrix z = x;
-  if (g == 0) return z;
-  const SignBits signs = signs_of(settings);
-  parallel_for(settings.threads, static_cast<int64_t>(z.values.size()) / g,
-               [&](int64_t group, int) {
-                 hadamard_transform(z.values.data() + group * g, g, signs.data());
-               });
-  return z;
-}
+constexpr size_t kSizeCount = std::size(kHadamardSizes);
 
 // ---------------------------------------------------------------- outliers
 
@@ -97,13 +39,13 @@ std::vector<FormatCase> format_cases() {
 }
 
 /// SQNR by format and size of the transform.
-Grid sqnr_by_size(std::string name, std::string caption, const Matrix& x, bool with_expected,
-                  const Settings& settings, Progress& progress) {
+Grid sqnr_by_size(std::string name, std::string caption, const HadamardMatrix& x,
+                  bool with_expected, const Settings& settings, Progress& progress) {
   const std::vector<FormatCase> formats = format_cases();
   Grid grid(std::move(name), std::move(caption), "format", names_of(formats),
             {"none", "g = 16", "g = 32", "g = 64", "g = 128"});
   for (size_t column = 0; column <= kSizeCount; ++column) {
-    const Matrix z = transformed(x, column == 0 ? 0 : kSizes[column - 1], settings);
+    const HadamardMatrix z = transformed(x, column == 0 ? 0 : kHadamardSizes[column - 1], settings);
     for (size_t row = 0; row < formats.size(); ++row) {
       Value& value = grid.at(row, column);
       value.found = cast_error(z.view(), formats[row].cast, settings.threads).sqnr_db;
@@ -131,7 +73,7 @@ Section outlier_section(const Settings& settings, Progress& progress) {
 // ---------------------------------------------------------------- the largest value
 
 /// Mean over groups of g of max|x|, in units of the root mean square of all.
-double mean_amax(const Matrix& x, int g) {
+double mean_amax(const HadamardMatrix& x, int g) {
   double sum = 0;
   const auto size = static_cast<size_t>(g);
   for (size_t begin = 0; begin < x.values.size(); begin += size) {
@@ -153,14 +95,14 @@ double expected_normal_amax(int g) {
 
 Section amax_section(const Settings& settings, Progress& progress) {
   Grid grid("amax", "Mean of the largest magnitude of g values, in units of their rms", "g",
-            texts_of(kSizes),
+            texts_of(kHadamardSizes),
             {"N(0,1)", "N(0,1), transformed", "an outlier in each group",
              "an outlier in each group, transformed", "√(2 ln 2g)"},
             {.expected_is = "exact"});
-  const Matrix normal = normal_matrix(settings);
+  const HadamardMatrix normal = normal_matrix(settings);
   for (size_t i = 0; i < kSizeCount; ++i) {
-    const int g = kSizes[i];
-    const Matrix outliers = one_in_a_group(settings, g);
+    const int g = kHadamardSizes[i];
+    const HadamardMatrix outliers = one_in_a_group(settings, g);
     const double exact = expected_normal_amax(g);
     grid.at(i, 0) = {.found = mean_amax(normal, g), .expected = exact};
     grid.at(i, 1) = {.found = mean_amax(transformed(normal, g, settings), g), .expected = exact};
@@ -198,9 +140,9 @@ struct TransformError {
   double exact_share = 0;
 };
 
-TransformError transform_error(const Matrix& x, int g, const Settings& settings) {
-  const SignBits signs = signs_of(settings);
-  const Matrix z = transformed(x, g, settings);
+TransformError transform_error(const HadamardMatrix& x, int g, const Settings& settings) {
+  const SignBits signs = hadamard_study_signs(settings);
+  const HadamardMatrix z = transformed(x, g, settings);
   double squares = 0;
   double error = 0;
   double exact = 0;
@@ -222,17 +164,18 @@ Section rounding_section(const Settings& settings, Progress& progress) {
   constexpr double kSpecRms[] = {5.5e-8, kNone, kNone, 7.2e-8};
   constexpr double kSpecExact[] = {99.99, kNone, kNone, 99.3};
   Grid rms("butterfly_error", "rms(error) / rms(z) of the FP32 butterflies, N(0,1) in FP32", "g",
-           {"relative rms"}, texts_of(kSizes), {.digits = 3});
+           {"relative rms"}, texts_of(kHadamardSizes), {.digits = 3});
   Grid exact("butterfly_exact", "Outputs without any rounding, N(0,1) in BF16, percent", "g",
              {"exact"}, rms.columns);
-  const Matrix normal = normal_matrix(settings);
-  Matrix narrow = normal;
+  const HadamardMatrix normal = normal_matrix(settings);
+  HadamardMatrix narrow = normal;
   for (float& v : narrow.values) v = round_to_bf16(v);
   for (size_t i = 0; i < kSizeCount; ++i) {
-    rms.at(0, i) = {.found = transform_error(normal, kSizes[i], settings).relative_rms,
+    rms.at(0, i) = {.found = transform_error(normal, kHadamardSizes[i], settings).relative_rms,
                     .expected = kSpecRms[i]};
-    exact.at(0, i) = {.found = 100 * transform_error(narrow, kSizes[i], settings).exact_share,
-                      .expected = kSpecExact[i]};
+    exact.at(0, i) = {
+        .found = 100 * transform_error(narrow, kHadamardSizes[i], settings).exact_share,
+        .expected = kSpecExact[i]};
     progress.step();
   }
   return section_of("hadamard", "rounding", {rms, exact});
@@ -240,11 +183,12 @@ Section rounding_section(const Settings& settings, Progress& progress) {
 
 Report hadamard(const Settings& settings) {
   Progress progress(settings, static_cast<int64_t>(2 * (1 + kSizeCount) * format_cases().size() +
-                                                   2 * kSizeCount));
+                                                   2 * kSizeCount + 1));
   return {.name = "hadamard",
           .title = title_of("hadamard"),
-          .sections = {outlier_section(settings, progress), amax_section(settings, progress),
-                       rounding_section(settings, progress)}};
+          .sections = {outlier_section(settings, progress),
+                       hadamard_variance_section(settings, progress),
+                       amax_section(settings, progress), rounding_section(settings, progress)}};
 }
 
 }  // namespace

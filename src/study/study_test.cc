@@ -58,6 +58,13 @@ TEST(Hadamard, FiguresAreThoseOfTheSpecification) {
   expect_within(study_grid_of(report, "amax"), 0.5);  // exact expectations
   expect_within(study_grid_of(report, "butterfly_error"), 2);
   expect_within(study_grid_of(report, "butterfly_exact"), 0.2);
+  const Grid& variance = study_grid_of(report, "variance");
+  expect_within(variance, 1);  // of one draw, exact over all draws
+  for (const std::string& row : variance.rows)
+    EXPECT_LT(variance.found(row, "variance"), variance.found(row, "bound")) << row;
+  for (const char* g : {"32", "64", "128"})  // neighbours of outliers gain by a transform
+    EXPECT_LT(2 * variance.found(fmt::format("with outliers, g = {}", g), "of all but the outlier"),
+              variance.found("with outliers", "of all but the outlier"));
 }
 
 /// 3 %, half of the last place of figures with two or three digits, and four standard deviations of
