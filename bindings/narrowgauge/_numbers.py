@@ -129,7 +129,7 @@ class Quantized:
         from torch.utils.dlpack import from_dlpack
 
         name = self.format.element.name
-        if name == "float4_e2m1fn":
+        if name == "float4_e2m1fn" and hasattr(torch, "float4_e2m1fn_x2"):
             return torch.from_numpy(self.pack("fp4x2")).view(torch.float4_e2m1fn_x2)
         if name not in (*TORCH_ELEMENTS, "float16", "int8", "uint8"):
             raise Error(f"torch has no {name}", ".codes, or .dequantize()")

@@ -29,9 +29,9 @@ def test_gradients_strides_and_pairs():
     assert np.array_equal(ng.quantize(x, "mxfp4").codes, want.codes)
     turned = ng.quantize(x.detach().t(), "mxfp4")
     assert np.array_equal(turned.codes, ng.quantize(x.detach().t().contiguous(), "mxfp4").codes)
-    assert want.as_torch().shape == (32, 32)
     assert ng.error(x, want).sqnr_db > 15
     if hasattr(torch, "float4_e2m1fn_x2"):
+        assert want.as_torch().shape == (32, 32)
         values = ng.element("e2m1").values()[want.codes]
         back = ng.quantize(want.as_torch(), "float4_e2m1fn")
         assert np.array_equal(back.dequantize(), values)

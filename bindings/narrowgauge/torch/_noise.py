@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from ._custom import HAS_OPERATORS, operator
 from ._operators import differentiable_once, refuse_twice, saved_of
 from ._state import LayerState, state_of
 
@@ -75,16 +76,16 @@ def _gradients(ctx: Any, grad: Tensor) -> tuple[Optional[Tensor], ...]:
     )
 
 
-if hasattr(torch.library, "custom_op"):
+if HAS_OPERATORS:
 
-    @torch.library.custom_op(
-        "narrowgauge::add_noise", mutates_args=(), tags=(torch.Tag.nondeterministic_seeded,)
-    )
-    def _add(
+    def _add_noise(
         weight: Tensor, bits: Tensor, clip: Optional[Tensor], clock: Tensor, layer: int,
         turned: bool, training: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
         return _forward(weight, bits, clip, layer, training)
+
+    _add = operator("add_noise", _add_noise, draws=True)
+    _differentiate = operator("add_noise_backward", _backward)
 
     @_add.register_fake
     def _(
@@ -93,10 +94,6 @@ if hasattr(torch.library, "custom_op"):
     ) -> tuple[Tensor, Tensor, Tensor]:
         y = torch.empty(weight.shape[::-1] if turned else weight.shape)
         return (y.t() if turned else y), torch.empty(bits.shape), torch.empty(2, dtype=torch.int64)
-
-    _differentiate = torch.library.custom_op(
-        "narrowgauge::add_noise_backward", _backward, mutates_args=()
-    )
 
     @_differentiate.register_fake
     def _(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from types import FrameType
-from typing import Any, Optional
+from typing import Any, Optional, Sequence
 
 import torch
 import torch.utils.checkpoint
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from .. import _core
 from .._errors import Error
+from ._custom import HAS_OPERATORS, operator
 from ._inputs import is_compiling, require_gradient
 from ._state import LayerState, state_of
 
@@ -89,7 +90,7 @@ def forward_pass(
 
 def backward_pass(
     grad: Tensor, x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor],
-    ticket: Tensor, layer: int, needs: list[bool],
+    ticket: Tensor, layer: int, needs: Sequence[bool],
 ) -> tuple[Tensor, Tensor, Tensor]:
     """dx, dW, db; one that nobody needs has no elements."""
     state = state_of(layer)
@@ -214,17 +215,18 @@ def _count_pass(clock: Tensor) -> None:
         clock[1] += 1
 
 
-if hasattr(torch.library, "custom_op"):
+if HAS_OPERATORS:
     Tensors = tuple[Tensor, Tensor, Tensor]
 
-    @torch.library.custom_op(
-        "narrowgauge::linear", mutates_args=(), tags=(torch.Tag.nondeterministic_seeded,)
-    )
-    def _linear(
+    def _forward(
         x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor], clock: Tensor,
         layer: int, outputs: int, training: bool, keeps: bool,
     ) -> Tensors:
         return forward_pass(x, weight, bias, scales, layer, training, keeps)
+
+    _linear = operator("linear", _forward, draws=True)
+    _backward = operator("linear_backward", backward_pass)
+    begin_pass = operator("begin_pass", _count_pass, changes=("clock",))
 
     @_linear.register_fake
     def _(
@@ -237,17 +239,10 @@ if hasattr(torch.library, "custom_op"):
             torch.empty(size, dtype=torch.uint8),
         )  # fmt: skip
 
-    @torch.library.custom_op("narrowgauge::linear_backward", mutates_args=())
-    def _backward(
-        grad: Tensor, x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor],
-        ticket: Tensor, layer: int, needs: list[bool],
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        return backward_pass(grad, x, weight, bias, scales, ticket, layer, needs)
-
     @_backward.register_fake
     def _(
         grad: Tensor, x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor],
-        ticket: Tensor, layer: int, needs: list[bool],
+        ticket: Tensor, layer: int, needs: Sequence[bool],
     ) -> tuple[Tensor, Tensor, Tensor]:
         inputs = weight.shape[0] if grad.shape[-1] == weight.shape[1] else weight.shape[1]
         return (
@@ -255,10 +250,6 @@ if hasattr(torch.library, "custom_op"):
             weight.new_empty(weight.shape if needs[1] else 0),
             bias.new_empty(bias.shape) if bias is not None and needs[2] else torch.empty(0),
         )
-
-    begin_pass = torch.library.custom_op(
-        "narrowgauge::begin_pass", _count_pass, mutates_args=("clock",)
-    )
 
     def _set_up(ctx: Any, inputs: tuple[Any, ...], output: Tensors) -> None:
         x, weight, bias, scales, _, layer, _, _, _ = inputs

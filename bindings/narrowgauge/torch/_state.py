@@ -27,7 +27,7 @@ _states: weakref.WeakValueDictionary[int, LayerState] = weakref.WeakValueDiction
 
 def state_of(number: int) -> LayerState:
     """The layer that an operator's argument stands for."""
-    return _states[number]
+    return _states[int(number)]  # a symbol where torch before 2.7 compiles
 
 
 class LayerState:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Callable, Optional
 
 import torch
@@ -26,11 +26,12 @@ class Element:
     mantissa_bits: int
     bias: int
     specials: str
-    max: float = field(init=False)  #: largest number
-    max_exponent: int = field(init=False)  #: floor(log2(max))
-    max_code: int = field(init=False)  #: of it
-    inf_code: Optional[int] = field(init=False)
-    nan_code: Optional[int] = field(init=False)
+    # Made of those above, whatever is given: torch before 2.7 gives them when it compiles.
+    max: float = 0.0  #: largest number
+    max_exponent: int = 0  #: floor(log2(max))
+    max_code: int = 0  #: of it
+    inf_code: Optional[int] = None
+    nan_code: Optional[int] = None
 
     def __post_init__(self) -> None:
         floating = self.kind == "floating"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import lcm
 from typing import Any, Mapping, Union
 
@@ -37,10 +37,11 @@ class OperandForm:
     subnormals: str = "keep"  #: or flush
     prescale: float = 1.0
     from_: str = "original"  #: or fprop: what a backward operand is made of
-    fits: tuple[float, ...] = field(init=False)  #: `fit`, or the largest element
-    refits: tuple[float, ...] = field(init=False)  #: the first fit over each
-    reach: float = field(init=False)  #: scale_max · the first fit: to which a tensor is scaled
-    per_fit: float = field(init=False)  #: 1 / the first fit
+    # Made of those above, as in Element.
+    fits: tuple[float, ...] = ()  #: `fit`, or the largest element
+    refits: tuple[float, ...] = ()  #: the first fit over each
+    reach: float = 0.0  #: scale_max · the first fit: to which a tensor is scaled
+    per_fit: float = 0.0  #: 1 / the first fit
 
     def __post_init__(self) -> None:
         largest = self.element.max
@@ -115,7 +116,8 @@ class GemmForm:
     hadamard: int = 0
     hadamard_signs: str = "random"  #: or fixed, none, layer
     output: str = "fp32"  #: or bf16: of fprop and dgrad
-    alpha: float = field(init=False)  #: undoes transform and prescales of a product
+    # Made of those above, as in Element.
+    alpha: float = 0.0  #: undoes transform and prescales of a product
 
     def __post_init__(self) -> None:
         prescales = self.left.prescale * self.right.prescale

@@ -67,7 +67,7 @@ def _factor(operand: Operand, other: Operand) -> Tensor:
 
 
 def _matmul(a: Tensor, b: Tensor) -> Tensor:
-    if a.dtype == torch.bfloat16 and a.is_cuda:
+    if a.dtype == torch.bfloat16 and a.device.type == "cuda":
         return torch.mm(a, b.t(), out_dtype=torch.float32)
     # Elsewhere a product of BF16 is rounded to BF16.
     return torch.mm(a.to(torch.float32), b.to(torch.float32).t())
