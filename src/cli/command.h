@@ -50,6 +50,6 @@ void refuse_ranks(std::string_view command);
 
 extern const Command kTrain, kSupervise, kCompare, kEval, kGenerate, kExport, kImport, kRecipes,
     kPlan, kTokenize, kDetokenize, kTokenizer, kFormats, kCast, kInspect, kMatmul, kLinear, kUpdate,
-    kNoise, kReduce, kCapture, kLearned, kTrace, kStudy, kBench, kKeys, kInfo;
+    kNoise, kReduce, kCapture, kLearned, kTrace, kStudy, kBench, kAdvise, kKeys, kInfo;
 
 }  // namespace ng::cli

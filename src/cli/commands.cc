@@ -9,9 +9,10 @@ namespace ng::cli {
 
 std::span<const Command> commands() {
   static const Command kCommands[] = {
-      kTrain,  kSupervise, kCompare,    kEval,      kGenerate, kExport, kImport,  kRecipes, kKeys,
-      kPlan,   kTokenize,  kDetokenize, kTokenizer, kFormats,  kCast,   kInspect, kMatmul,  kLinear,
-      kUpdate, kNoise,     kReduce,     kCapture,   kLearned,  kTrace,  kStudy,   kBench,   kInfo};
+      kTrain,   kSupervise, kCompare, kEval,     kGenerate,   kExport,    kImport,
+      kRecipes, kKeys,      kPlan,    kTokenize, kDetokenize, kTokenizer, kFormats,
+      kCast,    kInspect,   kMatmul,  kLinear,   kUpdate,     kNoise,     kReduce,
+      kCapture, kLearned,   kTrace,   kStudy,    kBench,      kAdvise,    kInfo};
   return kCommands;
 }
 

@@ -11,9 +11,19 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Uniform ids: input t + 1 is target t.
-void fill_random(const BatchSpans& to, const BenchShape& shape, int64_t vocab, int64_t step,
-                 int64_t first_sequence) {
+}  // namespace
+
+void require_shape(const ModelConfig& model, const BenchShape& shape) {
+  if (shape.length > model.context)
+    throw Error({.place = "--seq",
+                 .key = "",
+                 .problem = std::to_string(shape.length),
+                 .remedy = fmt::format("at most the model's context, {}", model.context)});
+  require_batch(model, {.sequences = shape.batch, .length = shape.length}, "--batch", "");
+}
+
+void fill_random_tokens(const BatchSpans& to, const BenchShape& shape, int64_t vocab, int64_t step,
+                        int64_t first_sequence) {
   const RandomKey key{
       .seed = 1, .tensor = 0, .step = static_cast<uint32_t>(step), .purpose = Purpose::data};
   const auto id = [&](int64_t sequence, int64_t position) {
@@ -30,20 +40,13 @@ void fill_random(const BatchSpans& to, const BenchShape& shape, int64_t vocab, i
     }
 }
 
-}  // namespace
-
 double BenchResult::rest_seconds() const {
   return std::accumulate(seconds.begin(), seconds.end(), 0.0) - total_seconds(seconds_by_kind);
 }
 
 BenchResult bench_steps(Run& run, Model& model, const Recipe& recipe, const BenchShape& shape) {
   constexpr float kLr = 1e-4f;
-  if (shape.length > model.config().context)
-    throw Error({.place = "--seq",
-                 .key = "",
-                 .problem = std::to_string(shape.length),
-                 .remedy = fmt::format("at most the model's context, {}", model.config().context)});
-  require_batch(model.config(), {.sequences = shape.batch, .length = shape.length}, "--batch", "");
+  require_shape(model.config(), shape);
   Trainer trainer(run, model, recipe,
                   {.sequences = shape.batch, .length = shape.length, .micros = 1, .optimizer = {}});
   model.initialize(run);
@@ -54,8 +57,8 @@ BenchResult bench_steps(Run& run, Model& model, const Recipe& recipe, const Benc
   for (int64_t step = 0; step < shape.warmup + shape.steps; ++step) {
     if (step == shape.warmup) run.reset_seconds();
     const Clock::time_point start = Clock::now();
-    fill_random(trainer.train_tokens(0), shape, model.config().vocab, step,
-                trainer.first_micro() * shape.batch);
+    fill_random_tokens(trainer.train_tokens(0), shape, model.config().vocab, step,
+                       trainer.first_micro() * shape.batch);
     const StepReport report = trainer.step(step, kLr);
     if (step == 0) result.first_loss = report.loss;
     if (step < shape.warmup) continue;

@@ -35,6 +35,14 @@ struct BenchResult {
   [[nodiscard]] double rest_seconds() const;
 };
 
+/// Throws Error, naming --seq or --batch, for a shape that the model cannot take.
+void require_shape(const ModelConfig& model, const BenchShape& shape);
+
+/// Ids drawn uniformly below `vocab`, of `shape`'s sequences from `first_sequence` on: input t + 1
+/// is target t.
+void fill_random_tokens(const BatchSpans& to, const BenchShape& shape, int64_t vocab, int64_t step,
+                        int64_t first_sequence);
+
 /// Initializes the model and trains it on tokens that are drawn uniformly, `shape` on each rank.
 [[nodiscard]] BenchResult bench_steps(Run& run, Model& model, const Recipe& recipe,
                                       const BenchShape& shape);

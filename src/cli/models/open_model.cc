@@ -33,6 +33,19 @@ void StepFlags::declare(Flags flags, const std::string& of_what) {
                                    fmt::format("{}a model folder, or one of {}", of_what,
                                                fmt::join(model_preset_names(), ", ")));
   if (!model.empty()) option.shows_default();
+  declare_shape(flags);
+}
+
+void StepFlags::declare_positional(Flags flags) {
+  named_by = "MODEL";
+  flags
+      .option(named_by, model,
+              fmt::format("a model folder, or one of {}", fmt::join(model_preset_names(), ", ")))
+      .required();
+  declare_shape(flags);
+}
+
+void StepFlags::declare_shape(Flags flags) {
   add_base(flags, base);
   flags.setting("--batch", batch, "sequences").range(1, 1 << 20);
   flags.option("--seq", length, "tokens of a sequence; else the context up to 256")
@@ -41,20 +54,21 @@ void StepFlags::declare(Flags flags, const std::string& of_what) {
 
 namespace {
 
-ModelConfig named_config(const std::string& model, const std::string& base) {
-  if (is_folder(model) || io::is_gguf(model) || !base.empty())
-    return io::read_model_config({io::model_path(model), base});
+ModelConfig named_config(const StepFlags& flags) {
+  const std::string& model = flags.model;
+  if (is_folder(model) || io::is_gguf(model) || !flags.base.empty())
+    return io::read_model_config({io::model_path(model), flags.base});
   try {
     return model_preset(model);
   } catch (const Error& error) {
-    refuse("--model", error.parts().problem, error.parts().remedy);
+    refuse(flags.named_by, error.parts().problem, error.parts().remedy);
   }
 }
 
 }  // namespace
 
 ModelConfig StepFlags::config() {
-  const ModelConfig config = named_config(model, base);
+  const ModelConfig config = named_config(*this);
   if (length == 0) length = std::min<int64_t>(config.context, 256);
   return config;
 }

@@ -28,11 +28,17 @@ struct StepFlags {
   std::string base{};  ///< of adapters
   int64_t batch = 8;   ///< sequences
   int64_t length = 0;
+  const char* named_by = "--model";
 
   /// `of_what`: what --help says of --model before what may be named.
   void declare(Flags flags, const std::string& of_what = "");
+  /// With MODEL in place of --model.
+  void declare_positional(Flags flags);
   /// Also gives `length` its default, the context up to 256. Throws Error for an unknown model.
   [[nodiscard]] ModelConfig config();
+
+ private:
+  void declare_shape(Flags flags);
 };
 
 /// Weights of the folder under the recipe's phase; the user hears what of it is not read.
