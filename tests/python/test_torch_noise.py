@@ -143,6 +143,17 @@ def test_checkpointing_and_compiling_change_no_bit(recipe, engine, mode):
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
 
 
+@has_compile
+@pytest.mark.parametrize("recipe", ["gaussws-all", "nipq"])
+@ENGINES
+def test_what_bits_cost_compiles(recipe, engine):
+    model = Model()
+    ngt.convert(model, ng.Recipe(recipe, {"weight_noise.bitwidth_loss": 0.5}), engine=engine)
+    compiled = torch.compile(lambda: ngt.penalty(model), backend="aot_eager", fullgraph=True)
+    assert compiled().item() == ngt.penalty(model).item()
+    assert ngt.penalty(model).item() == pytest.approx(2 * 0.5 * (6 - 4), rel=1e-6)
+
+
 @pytest.mark.parametrize("recipe", [*RECIPES, *MORE], ids=str)
 def test_both_engines_learn_the_same(recipe):
     """Products are summed in orders of their own; what noise on the weights is made of is not."""

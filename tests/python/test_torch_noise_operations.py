@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
-from conftest import GOLDEN, tensors
+from conftest import GOLDEN, ROOT, tensors
 
 torch = pytest.importorskip("torch")
 if not hasattr(torch, "get_default_device"):
@@ -16,7 +17,9 @@ from torch_forms import as_tensor, golden_cases, hostile, same_bits, where  # no
 
 import narrowgauge.torch as ngt  # noqa: E402: needs torch
 from narrowgauge.torch import _noise  # noqa: E402
-from narrowgauge.torch._operations import NoiseSource, add_noise, noise_backward  # noqa: E402
+from narrowgauge.torch._operations import (  # noqa: E402
+    NoiseSource, add_noise, functions, noise_backward,
+)
 from narrowgauge.torch._operations.functions import exp2, sigmoid, softplus  # noqa: E402
 from narrowgauge.torch._operations.noise_casts import _most_bits, round_by_bits  # noqa: E402
 
@@ -169,6 +172,15 @@ def test_golden_table_of_bits():
     for bits in (float("nan"), float("inf")):
         made = round_by_bits(x, (32, 32), torch.full((1, 1), bits), formats)
         assert torch.equal(x, made)
+
+
+def test_terms_are_those_of_the_kernels():
+    of_exp = [*functions._EXP, functions._LOG2_E, functions._ROUNDER]
+    for header, terms in (("exp.h", of_exp), ("log.h", functions._LOG)):
+        text = (ROOT / "src/math" / header).read_text()
+        said = {float.fromhex(word) for word in re.findall(r"0x1\.[0-9a-f]+p[+-]\d+", text)}
+        assert {*terms, functions._LN2_HIGH, functions._LN2_LOW} <= said, header
+    assert f"{functions._SQRT_HALF:X}" in (ROOT / "src/math/log.h").read_text()
 
 
 def test_functions_are_within_an_ulp():
