@@ -1,10 +1,14 @@
 // Noise on the weight of a layer of another framework, and the gradients of what it learns.
 #include "backend/noise_operations.h"
+#include "base/json.h"
+#include "cast_form.h"
+#include "format/learned_formats.h"
 #include "layer_run.h"
 #include "nn/layer_noise.h"
 #include "recipe/layer_names.h"
 #include "recipe/recipe.h"
 #include "run/transfer.h"
+#include "tools/noise_file.h"
 
 namespace ng::python {
 namespace {
@@ -23,12 +27,25 @@ class LayerWeightNoise {
         grid_(block_grid(recipe_.block, outputs, inputs)),
         weight_id_(weight_id) {}
 
-  [[nodiscard]] bool exists() const { return recipe_.kind != NoiseKind::none; }
-  [[nodiscard]] bool is_clipped() const { return recipe_.kind == NoiseKind::nipq; }
-  [[nodiscard]] int64_t down() const { return grid_.down(); }
-  [[nodiscard]] int64_t across() const { return grid_.across(); }
-  [[nodiscard]] float first() const { return first_bit_width(recipe_); }
-  [[nodiscard]] const WeightNoise& recipe() const { return recipe_; }
+  /// What noise is made of and what it costs, for whoever makes it otherwise; kind "none": there
+  /// is none. formats: where blocks are cast by their bits, the elements for that, the narrowest
+  /// first.
+  [[nodiscard]] nb::dict form() const {
+    Json formats = Json::array();
+    if (recipe_.casts_by_table)
+      for (const LearnedFormat& of : learned_formats()) formats.push_back(of.cast.element->name);
+    const bool is_clipped = recipe_.kind == NoiseKind::nipq;
+    return dict_of(Json{{"kind", name_of(recipe_.kind)},
+                        {"shape", {grid_.down(), grid_.across()}},
+                        {"is_one_block", recipe_.block.kind == Block::Kind::tensor},
+                        {"first", first_bit_width(recipe_)},
+                        {"b_init", recipe_.b_init},
+                        {"b_target", recipe_.b_target},
+                        {"decay", is_clipped ? 0 : recipe_.bitwidth_weight_decay},
+                        {"loss", recipe_.bitwidth_loss},
+                        {"cast", cast_form(recipe_.cast)},
+                        {"formats", formats}});
+  }
 
   /// ŵ into `y`, FP32 with the values of what the recipe casts to, and what noise is multiplied by.
   void add(const When& when, const Matrix& weight, const Matrix& bits,
@@ -110,19 +127,7 @@ void add_weight_noise(nb::module_& module) {
                     uint32_t>(),
            nb::keep_alive<1, 2>(), "run"_a, "recipe"_a, "name"_a, "depth"_a, "phase"_a, "outputs"_a,
            "inputs"_a, "weight_id"_a)
-      .def_prop_ro("exists", &LayerWeightNoise::exists)
-      .def_prop_ro("is_clipped", &LayerWeightNoise::is_clipped)
-      .def_prop_ro(
-          "shape",
-          [](const LayerWeightNoise& of) { return nb::make_tuple(of.down(), of.across()); })
-      .def_prop_ro("first", &LayerWeightNoise::first)
-      .def_prop_ro("b_init", [](const LayerWeightNoise& of) { return of.recipe().b_init; })
-      .def_prop_ro("b_target", [](const LayerWeightNoise& of) { return of.recipe().b_target; })
-      .def_prop_ro("decay",
-                   [](const LayerWeightNoise& of) {
-                     return of.is_clipped() ? 0 : of.recipe().bitwidth_weight_decay;
-                   })
-      .def_prop_ro("loss", [](const LayerWeightNoise& of) { return of.recipe().bitwidth_loss; })
+      .def("form", &LayerWeightNoise::form)
       .def("add", &LayerWeightNoise::add, "when"_a, "weight"_a, "bits"_a, "clip"_a.none(), "y"_a,
            "scales"_a)
       .def("quantize", &LayerWeightNoise::quantize, "when"_a, "weight"_a, "bits"_a, "clip"_a.none(),

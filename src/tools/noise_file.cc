@@ -20,11 +20,6 @@ namespace {
 
 constexpr const char* kNoiseMark = "noise";  // of the metadata of what is written here
 
-std::string_view name_of(NoiseKind kind) {
-  constexpr std::string_view kNames[] = {"none", "gaussws", "diffq", "nipq"};
-  return kNames[static_cast<size_t>(kind)];
-}
-
 /// The noise of the layer that is meant.
 WeightNoise noise_of(const Recipe& recipe, const LayerOfWeight& of) {
   const WeightNoise noise = recipe.layer(linear_place(of), 0).weight_noise;
@@ -223,6 +218,11 @@ NoiseFileReport add_noise_to(const std::string& in, const std::string& out, cons
 }
 
 }  // namespace
+
+std::string_view name_of(NoiseKind kind) {
+  constexpr std::string_view kNames[] = {"none", "gaussws", "diffq", "nipq"};
+  return kNames[static_cast<size_t>(kind)];
+}
 
 NoiseFileReport noise_file(const std::string& in, const std::string& out, const Recipe& recipe,
                            const NoiseFileSettings& settings) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/threads.h"
@@ -10,6 +11,9 @@
 #include "tools/tensor_input.h"
 
 namespace ng {
+
+/// "gaussws", "diffq", "nipq", "none".
+[[nodiscard]] std::string_view name_of(NoiseKind kind);
 
 struct NoiseFileSettings {
   /// Whose overrides apply: a linear layer of a block; empty: by layer_of_weight().

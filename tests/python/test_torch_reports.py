@@ -11,6 +11,7 @@ import narrowgauge as ng
 
 torch = pytest.importorskip("torch")
 import narrowgauge.torch as ngt  # noqa: E402: needs torch
+from narrowgauge.torch import _anywhere  # noqa: E402
 from torch import nn  # noqa: E402
 
 has_compile = pytest.mark.skipif(
@@ -35,6 +36,13 @@ def test_what_layers_do_not_do_is_said():
                      "communication.weights = fp8_e4m3: of the trainer's ranks alone")  # fmt: skip
     assert all(line in str(report) for line in report.others)
     assert ngt.convert(layers(blocks=pair()), "mxfp4-all").others == []
+    saved = {"saved.norm": "fp8_e4m3", "saved.activation": "mxfp8_e4m3", "saved.attention": "bf16"}
+    for engine in ("kernels", "torch"):
+        report = ngt.convert(layers(blocks=pair()), {"inherit": "bf16", **saved}, engine=engine)
+        (line,) = report.others
+        keys, _, whose = line.partition(": ")
+        assert keys.split(", ") == [f"{key} = {value}" for key, value in saved.items()]
+        assert whose == "those of norms, activations and attention, which PyTorch computes"
     assert "optimizer.kind = muon" in ngt.convert(layers(blocks=pair()), "muon").others[0]
 
 
@@ -128,6 +136,13 @@ def test_layers_that_cannot_be_converted_are_warned_of():
     assert own == "own.*: Own multiplies by its weight itself, as before"
 
 
+def test_noise_on_devices_without_fp64_is_refused_by_name():
+    layer = nn.Linear(64, 32)
+    ngt.convert(layer, "nipq", names=lambda _: "blocks.0.mlp.up", engine="torch")
+    with pytest.raises(ng.Error, match="blocks.0.mlp.up: noise on weights needs FP64, which mps"):
+        _anywhere.require_fp64(layer.ng_state, torch.device("mps"))
+
+
 def test_other_devices_and_types_are_refused_by_name():
     model = layers(blocks=pair()).to("meta")
     ngt.convert(model, "mxfp4-all", engine="kernels")
@@ -159,9 +174,10 @@ def test_what_no_layer_computes_is_refused_by_name(engine):
         layer(x)
 
 
-def test_noise_is_differentiated_once():
+@pytest.mark.parametrize("engine", ["kernels", "torch"])
+def test_noise_is_differentiated_once(engine):
     layer = nn.Linear(64, 32)
-    ngt.convert(layer, "gaussws-all", names=lambda _: "blocks.0.mlp.up")
+    ngt.convert(layer, "gaussws-all", names=lambda _: "blocks.0.mlp.up", engine=engine)
     y = layer(torch.randn(3, 64)).square().sum()
     with pytest.raises((ng.Error, RuntimeError), match="gradient of a gradient|once_diff"):
         (grad,) = torch.autograd.grad(y, layer.weight, create_graph=True)

@@ -10,7 +10,8 @@ from torch import Tensor
 from ._form import delayed_of
 from ._inputs import is_compiling, require_gradient
 from ._operations import (
-    Draws, Kept, LinearForm, keep, layer_operand, linear_backward, linear_forward, read_again,
+    Draws, Kept, LinearForm, NoiseForm, NoiseSource, add_noise, keep, layer_operand,
+    linear_backward, linear_forward, noise_backward, quantize_by_proxy, read_again,
 )
 from ._operators import differentiable_once, in_backward, saved_of
 from ._state import PASSES, LayerState
@@ -93,4 +94,60 @@ def linear(
         scales = scales.clone()  # which an evaluation leaves alone
     keeps = torch.is_grad_enabled() and weight.requires_grad
     y: Tensor = _Linear.apply(x, weight, bias, scales, when, state, form, keeps)
+    return y
+
+
+class _Noise(torch.autograd.Function):
+    """ŵ of weight (N, K). step: int64 (), on the weight's device; None at evaluation."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, weight: Tensor, bits: Tensor, clip: Optional[Tensor], step: Optional[Tensor],
+        state: LayerState, form: NoiseForm,
+    ) -> Tensor:
+        ctx.state, ctx.form, ctx.training = state, form, step is not None
+        of, rows = _source(state, bits, clip, step), weight.to(torch.float32)
+        if step is None:
+            ctx.save_for_backward(weight, bits, clip)
+            return quantize_by_proxy(rows, form, of)
+        y, scales = add_noise(rows, form, of)
+        ctx.save_for_backward(weight, bits, clip, scales, step)
+        return y
+
+    @staticmethod
+    @differentiable_once
+    def backward(ctx: Any, grad: Tensor) -> tuple[Optional[Tensor], ...]:
+        weight, bits, clip, *kept = saved_of(ctx)
+        if not ctx.training:  # what is rounded passes gradients as they are
+            none = None if clip is None else torch.zeros_like(clip)
+            return grad.to(weight.dtype), torch.zeros_like(bits), none, None, None, None
+        scales, step = kept
+        of = _source(ctx.state, bits, clip, step)
+        dw, of_bits, of_clip = noise_backward(grad, weight.to(torch.float32), scales, ctx.form, of)
+        of_clip = None if clip is None or of_clip is None else of_clip.to(clip.dtype)
+        return dw.to(weight.dtype), of_bits.to(bits.dtype), of_clip, None, None, None
+
+
+def _source(
+    state: LayerState, bits: Tensor, clip: Optional[Tensor], step: Optional[Tensor]
+) -> NoiseSource:
+    return NoiseSource(
+        state.engine.seed, state.ids.weight, step, bits.to(torch.float32),
+        None if clip is None else clip.to(torch.float32),
+    )  # fmt: skip
+
+
+def require_fp64(state: LayerState, device: torch.device) -> None:
+    """In which noise is multiplied and summed."""
+    if device.type == "mps":
+        raise state.refuse("noise on weights needs FP64, which mps lacks", "the CPU, or a card")
+
+
+def noisy(
+    state: LayerState, weight: Tensor, bits: Tensor, clip: Optional[Tensor], training: bool
+) -> Tensor:
+    """ŵ of this step in training, else nipq's without noise, with a gradient; weight (N, K)."""
+    require_fp64(state, weight.device)
+    step = state.engine.clock[0].to(weight.device, copy=True) if training else None
+    y: Tensor = _Noise.apply(weight, bits, clip, step, state, state.noise_form)
     return y

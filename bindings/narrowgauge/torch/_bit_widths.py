@@ -6,15 +6,18 @@ import torch
 from torch import Tensor, nn
 
 from ._layers import Linear
+from ._operations import NoiseForm
 from ._state import LayerState
 from ._steps import layers_of
 
 
 def begin(layer: Linear, state: LayerState) -> None:
     """Gives a layer what noise learns, as training begins with it, where it has noise."""
-    noise = state.noise()
-    bits = torch.full(noise.shape, noise.first) if noise.exists else None
-    clip = layer.weight.detach().max().float().view(1, 1) if noise.is_clipped else None
+    noise, weight = state.noise_form, layer.weight.detach()
+    bits = clip = None
+    if noise is not None:
+        bits = torch.full(noise.shape, noise.first, device=weight.device)
+        clip = weight.max().float().view(1, 1) if noise.is_clipped else None
     layer.register_parameter("ng_bits", None if bits is None else nn.Parameter(bits))
     layer.register_parameter("ng_clip", None if clip is None else nn.Parameter(clip))
 
@@ -23,8 +26,8 @@ def bit_widths_by_decay(model: nn.Module) -> dict[float, list[nn.Parameter]]:
     """What noise on weights learns, by the weight decay that the recipe gives it; often nothing."""
     found: dict[float, list[nn.Parameter]] = {}
     for layer in model.modules():
-        if isinstance(layer, Linear) and layer.ng_bits is not None:
-            of_layer = found.setdefault(layer.ng_state.noise().decay, [])
+        if isinstance(layer, Linear) and layer.ng_state.noise_form is not None:
+            of_layer = found.setdefault(layer.ng_state.noise_form.decay, [])
             of_layer += [of for of in (layer.ng_bits, layer.ng_clip) if of is not None]
     return found
 
@@ -36,16 +39,14 @@ def penalty(model: nn.Module) -> Tensor:
     """
     total = torch.zeros(())
     for layer in layers_of(model).values():
-        if layer.ng_bits is not None:
-            total = total + _penalty(layer, layer.ng_bits)
+        noise, learned = layer.ng_state.noise_form, layer.ng_bits
+        if noise is not None and learned is not None:
+            above = _bits(noise, learned) - noise.b_target
+            total = total.to(learned.device) + noise.loss * above.abs().mean()
     return total
 
 
-def _penalty(layer: Linear, bits: Tensor) -> Tensor:
-    state = layer.ng_state
-    noise = state.noise()
+def _bits(noise: NoiseForm, learned: Tensor) -> Tensor:
     if noise.is_clipped:
-        above = 2 + 12 * torch.sigmoid(bits) - noise.b_target
-    else:
-        above = bits * (noise.b_init - noise.b_target)
-    return noise.loss * above.abs().mean()
+        return 2 + 12 * torch.sigmoid(learned)
+    return learned * noise.span + noise.b_target

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from .. import _core
 from .._formats import element as element_named
-from ._operations import Delayed, Element, GemmForm, LinearForm, OperandForm
+from ._operations import Delayed, Element, GemmForm, LinearForm, NoiseForm, OperandForm
 from ._operations.linear import ROLES
+from ._operations.noise import TILE
 
 
 def form_of(core: _core.Layer) -> LinearForm:
@@ -27,12 +28,27 @@ def _gemm(gemm: dict[str, Any]) -> GemmForm:
 
 
 def _operand(operand: dict[str, Any]) -> OperandForm:
-    row = element_named(operand["element"])
-    element = Element(
+    return OperandForm.of(tomllib.loads(operand["keys"]), _element(operand["element"]))
+
+
+def _element(name: str) -> Element:
+    row = element_named(name)
+    return Element(
         row.short_name, row.kind, row.bits, row.exponent_bits, row.mantissa_bits, row.bias,
         row.specials,
     )  # fmt: skip
-    return OperandForm.of(tomllib.loads(operand["keys"]), element)
+
+
+def noise_of(core: _core.WeightNoise) -> Optional[NoiseForm]:
+    """What noise on a layer's weight is made of; a recipe may have none."""
+    form = core.form()
+    if form["kind"] == "none":
+        return None
+    block = "tensor" if form.pop("is_one_block") else TILE
+    form["shape"] = tuple(form["shape"])
+    form["cast"] = _operand(form["cast"])
+    form["formats"] = tuple(_element(name) for name in form["formats"])
+    return NoiseForm(**form, block=block)
 
 
 def delayed_of(form: LinearForm, scales: Optional[Tensor]) -> Optional[dict[str, Delayed]]:

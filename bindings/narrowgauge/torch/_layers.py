@@ -40,16 +40,12 @@ class Linear(_Mixin):
         state = self.ng_state
         x = _operators.as_autocast(x)
         _inputs.require_call(state, x, self.weight, self.bias)
-        if not state.engine.takes_kernels(x.device):
-            if self.ng_bits is not None:
-                raise state.refuse(
-                    "noise on weights is drawn by kernels alone", 'the CPU, and engine="auto"'
-                )
-            weight = self.weight.t() if state.turned else self.weight
-            return _anywhere.linear(x, weight, self.bias, self.ng_scales, state, self.training)
-        weight = self.weight
+        weight: Tensor = self.weight
         if self.ng_bits is not None:
             weight = _noise.noisy(state, weight, self.ng_bits, self.ng_clip, self.training)
+        if not state.engine.takes_kernels(x.device):
+            weight = weight.t() if state.turned else weight
+            return _anywhere.linear(x, weight, self.bias, self.ng_scales, state, self.training)
         return _operators.linear(
             x, weight, self.bias, self.ng_scales, state.engine.clock, state, self.training
         )

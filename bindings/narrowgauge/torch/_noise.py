@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from ._anywhere import noisy as noisy_anywhere
 from ._custom import HAS_OPERATORS, operator
 from ._operators import differentiable_once, refuse_twice, saved_of
 from ._state import LayerState, state_of
@@ -147,6 +148,9 @@ def noisy(
     """What a layer with noise multiplies by: ŵ of this step in training, else without noise."""
     if not training and clip is None:
         return weight
+    if not state.engine.takes_kernels(weight.device):
+        rows = noisy_anywhere(state, weight.t() if state.turned else weight, bits, clip, training)
+        return rows.t() if state.turned else rows
     y: Tensor = _add(
         weight, bits, clip, state.engine.clock, state.number, state.turned, training
     )[0]

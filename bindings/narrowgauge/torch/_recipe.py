@@ -47,7 +47,7 @@ def left_to_others(recipe: _core.Recipe) -> list[str]:
     for keys, whose in (
         (_UPDATE, "those of the optimizer, not of layers"),
         (_WIRE, "those between ranks, not of layers"),
-        (_SAVED, "of what is no linear layer"),
+        (_SAVED, "those of norms, activations and attention, which PyTorch computes"),
         (_RANKS, "of the trainer's ranks alone"),
     ):
         changed = [f"{key} = {_text(said[key])}" for key in keys if said[key] != plain[key]]

@@ -13,7 +13,7 @@ from torch import Tensor
 from .. import _core
 from .._errors import Error
 from ._engine import Engine
-from ._form import begin_scales, form_of, roll_scales
+from ._form import begin_scales, form_of, noise_of, roll_scales
 from ._ids import Ids
 from ._sight import fingerprint, sample, version
 
@@ -62,6 +62,7 @@ class LayerState:
         self._used: tuple[int, int, int] = (-1, -1, 0)  # step, pass, uses in it
         self._passes: OrderedDict[Any, list[int]] = OrderedDict()
         self.form = self._make_form()  #: its numbers for torch operations; None: it needs none
+        self.noise_form = noise_of(self.noise())  #: None: its weight has no noise
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key in _KEPT}
@@ -101,7 +102,7 @@ class LayerState:
         return (self.uses if repeats else self.uses - 1) % USES
 
     def noise(self) -> _core.WeightNoise:
-        """Noise on the weight; a recipe may have none."""
+        """Noise on the weight by the kernels; a recipe may have none."""
         run = self.engine.run()
         if self._noise is None or self._noise_run is not run:
             self._noise_run = run
@@ -132,6 +133,7 @@ class LayerState:
             core.set_phase(self.engine.phase)
         self._weight = self._noise = None
         before, self.form = self.form, self._make_form()
+        self.noise_form = noise_of(self.noise())
         if scales is not None and not on_kernels:
             begin_scales(before, self.form, scales)
 
