@@ -8,7 +8,7 @@
 
 #include "base/json.h"
 #include "bind.h"
-#include "format/operand_table.h"
+#include "cast_form.h"
 #include "kept_input.h"
 #include "layer_run.h"
 #include "nn/operand_role.h"
@@ -129,18 +129,9 @@ class Layer {
   [[nodiscard]] nb::dict form() const {
     constexpr const char* kSigns[] = {"random", "fixed", "none", "layer"};
     const LinearRecipe& recipe = layer_.linear().recipe();
-    const auto operand = [](const Operand& cast) {
-      Operand plain;
-      plain.element = cast.element;
-      std::string keys;
-      for (const OperandKey* key : differences(cast, plain))
-        if (key->path != "format")
-          keys += fmt::format("{} = {}\n", key->path, toml_of(*key, word_of(*key, cast)));
-      return Json{{"keys", keys}, {"element", cast.element->name}};
-    };
     const auto product = [&](const GemmRecipe& gemm) {
-      return Json{{"left", operand(gemm.left)},
-                  {"right", operand(gemm.right)},
+      return Json{{"left", cast_form(gemm.left)},
+                  {"right", cast_form(gemm.right)},
                   {"hadamard", gemm.hadamard},
                   {"hadamard_signs", kSigns[static_cast<size_t>(gemm.hadamard_signs)]},
                   {"output", gemm.output == Compute::bf16 ? "bf16" : "fp32"}};

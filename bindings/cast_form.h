@@ -1,0 +1,22 @@
+// A cast for whoever makes it otherwise: narrowgauge.torch's operations.
+#pragma once
+
+#include <fmt/format.h>
+
+#include "base/json.h"
+#include "format/operand_table.h"
+
+namespace ng::python {
+
+/// Its keys as TOML and the name of its element.
+[[nodiscard]] inline Json cast_form(const Operand& cast) {
+  Operand plain;
+  plain.element = cast.element;
+  std::string keys;
+  for (const OperandKey* key : differences(cast, plain))
+    if (key->path != "format")
+      keys += fmt::format("{} = {}\n", key->path, toml_of(*key, word_of(*key, cast)));
+  return {{"keys", keys}, {"element", cast.element->name}};
+}
+
+}  // namespace ng::python
