@@ -1,6 +1,7 @@
-"""A recipe's linear layer in torch operations alone, wherever torch runs: codes and scales with the
-bits of the kernels, in the order of src/backend/ref. It imports torch and nothing of the package,
-reads no value back to the host and has no loop over blocks.
+"""A recipe's linear layers and updates in torch operations alone, wherever torch runs: codes and
+scales with the bits of the kernels, in the order of src/backend/ref. It imports torch and nothing
+of the package, has no loop over blocks, and reads no value back to the host, but the norms by which
+step_search.py goes.
 """
 
 from .delayed import Delayed
@@ -8,8 +9,13 @@ from .elements import Element
 from .form import GemmForm, LinearForm, OperandForm
 from .kept import Kept, keep, read_again
 from .linear import ROLES, Draws, layer_operand, linear_backward, linear_forward
+from .muon import MuonNumbers
 from .operand import Operand, operand
+from .philox import Key
 from .products import product
+from .rules import Numbers
+from .stored import StoredForm
+from .update import UpdateForm
 
 __all__ = [
     "ROLES",
@@ -18,9 +24,14 @@ __all__ = [
     "Element",
     "GemmForm",
     "Kept",
+    "Key",
     "LinearForm",
+    "MuonNumbers",
+    "Numbers",
     "Operand",
     "OperandForm",
+    "StoredForm",
+    "UpdateForm",
     "keep",
     "layer_operand",
     "linear_backward",
