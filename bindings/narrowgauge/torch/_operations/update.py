@@ -44,9 +44,8 @@ class UpdateForm:
 
     @property
     def needs_fp64(self) -> bool:
-        by_norms = self.update == "precision_aware" and not self.is_direct
-        has_rests = self.update == "residual" and not self.is_direct
-        return by_norms or has_rests or self.rule == "adam_mini"
+        by_update = self.update in ("precision_aware", "residual") and not self.is_direct
+        return by_update or self.rule == "adam_mini"
 
     @property
     def is_direct(self) -> bool:
@@ -118,7 +117,7 @@ def step(
     else:
         u = at.direction()
         x = at.w + u * numbers.lr
-        found = _put_by_rule(at, u, x)
+        found = _RULES[form.update](at, u, x)
     for part, values in moments.items():
         found[part] = store(values, form.tensors[part], at.key_of(part))
     return {part: found[part] for part in state}, _beyond(form, seen, x)
@@ -188,11 +187,6 @@ def _put_with_feedback(
     return {"value": stored}
 
 
-def _put_by_rule(at: _Step, u: Tensor, x: Tensor) -> dict[str, Kept]:
-    """w + lr·u into a value without master; x: their sum."""
-    return _RULES[at.form.update](at, u, x)
-
-
 def _nearest(at: _Step, u: Tensor, x: Tensor) -> dict[str, Kept]:
     value = at.form.tensors["value"].rounded_by("nearest")
     return {"value": store_weight(x, value, at.state["value"])}
@@ -248,6 +242,7 @@ def _norm(x: Tensor) -> float:
     return float((x * x).sum().sqrt())
 
 
+#: How w + lr·u, x in FP32, goes into a value without master.
 _RULES = {
     "nearest": _nearest,
     "stochastic": _stochastic,
