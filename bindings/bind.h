@@ -44,6 +44,7 @@ void add_recipes(nb::module_& module);
 void add_tokenizer(nb::module_& module);
 void add_trained_model(nb::module_& module);
 void add_trainer(nb::module_& module);
+void add_update_forms(nb::module_& module);
 void add_updates(nb::module_& module);
 void add_weight_noise(nb::module_& module);
 

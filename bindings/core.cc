@@ -121,6 +121,7 @@ NB_MODULE(_core, module) {
   python::add_export(module);
   python::add_trained_model(module);
   python::add_trainer(module);
+  python::add_update_forms(module);
   python::add_updates(module);
   python::add_weight_noise(module);
 }

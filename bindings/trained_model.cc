@@ -106,7 +106,7 @@ class TrainedState {
     std::vector<std::tuple<std::string, std::string, size_t>> list;
     for (const Persistent* row : rows_) {
       NG_CHECK(row->spec.whole_rows == 0, row->spec.name);
-      list.emplace_back(row->spec.owner, state_name(*row), row->view.bytes());
+      list.emplace_back(row->spec.owner, state_name(row->spec), row->view.bytes());
     }
     return list;
   }

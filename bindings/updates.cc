@@ -10,11 +10,10 @@
 #include "bind.h"
 #include "nn/source.h"
 #include "optimizer_settings.h"
-#include "recipe/recipe.h"
 #include "run/backends.h"
 #include "state_name.h"
 #include "tools/tensor_update.h"
-#include "tools/update_setup.h"
+#include "updated_parameter.h"
 
 namespace ng::python {
 namespace {
@@ -54,29 +53,14 @@ class UpdateRuns {
 /// One parameter.
 class ParameterUpdate {
  public:
-  struct Which {
-    std::string name;  ///< "blocks.0.mlp.up.weight"
-    int64_t rows = 0, cols = 0;
-    bool is_vector = false;
-    uint32_t id = 0;     ///< of draws
-    int64_t blocks = 0;  ///< of the model; 0: its own is the last
-  };
-
-  ParameterUpdate(UpdateRuns& runs, const Recipe& recipe, const Which& which,
+  ParameterUpdate(UpdateRuns& runs, const Recipe& recipe, const UpdatedParameter& which,
                   const OptimizerSettings& settings)
       : kind_(recipe.settings(0).optimizer),
         settings_(settings),
         optimizer_(make_optimizer(kind_, settings)) {
-    const ParameterSpec spec{.name = which.name,
-                             .hf_name = "",
-                             .rows = which.rows,
-                             .cols = which.cols,
-                             .is_vector = which.is_vector};
-    check_heads(kind_.kind, settings, spec);
-    const WeightStorage storage = storage_of(recipe, spec, which.blocks, false);
-    check_feedback(storage, settings);
+    const WeightStorage storage = which.storage(recipe, settings);
     run_ = &runs.run_for(which.name);
-    update_.emplace(*run_, TensorUpdate::Setup{.spec = spec,
+    update_.emplace(*run_, TensorUpdate::Setup{.spec = which.spec(),
                                                .tensor_id = which.id,
                                                .storage = storage,
                                                .optimizer = optimizer_.get()});
@@ -117,7 +101,8 @@ class ParameterUpdate {
   /// Of what persists, name and bytes: ("moment1.float32", 4096).
   [[nodiscard]] std::vector<std::pair<std::string, size_t>> states() const {
     std::vector<std::pair<std::string, size_t>> list;
-    for (const Persistent* row : rows()) list.emplace_back(state_name(*row), row->view.bytes());
+    for (const Persistent* row : rows())
+      list.emplace_back(state_name(row->spec), row->view.bytes());
     return list;
   }
   void get_state(size_t index, const OutBytes& bytes) const {
@@ -132,8 +117,7 @@ class ParameterUpdate {
   }
   /// Whether BF16 holds every value that the storage does.
   [[nodiscard]] bool fits_bf16() const {
-    const Operand& cast = update_->parameter().weight.value.cast;
-    return (cast.is_unscaled() && cast.element == &bf16_format()) || cast.is_exact_in_bf16();
+    return python::fits_bf16(update_->parameter().weight.value.cast);
   }
 
  private:
@@ -156,8 +140,6 @@ class ParameterUpdate {
   std::optional<TensorUpdate> update_;
 };
 
-using Which = ParameterUpdate::Which;
-
 }  // namespace
 
 void add_updates(nb::module_& module) {
@@ -169,7 +151,7 @@ void add_updates(nb::module_& module) {
           [](ParameterUpdate* self, UpdateRuns& runs, const Recipe& recipe, const std::string& name,
              std::pair<int64_t, int64_t> shape, bool is_vector, uint32_t id, int64_t blocks,
              const nb::dict& settings) {
-            const Which which{name, shape.first, shape.second, is_vector, id, blocks};
+            const UpdatedParameter which{name, shape.first, shape.second, is_vector, id, blocks};
             as_call([&] {
               new (self) ParameterUpdate(runs, recipe, which, optimizer_settings_of(settings));
             });

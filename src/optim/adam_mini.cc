@@ -23,6 +23,9 @@ class AdamMini final : public Optimizer {
     }
     return {state(spec, "moment1", recipe_.moment1), moment2};
   }
+  [[nodiscard]] OptimizerRule rule_of(const ParameterSpec& spec) const override {
+    return has_own_moments(spec) ? OptimizerRule::adamw : OptimizerRule::adam_mini;
+  }
   void check(Run& run, const Parameter& parameter, const OptimizerStep& step) const override {
     run.execute(CheckUpdate{.update = has_own_moments(parameter.spec)
                                           ? update_by(OptimizerRule::adamw, run, parameter, step)

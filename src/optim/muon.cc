@@ -5,18 +5,13 @@
 #include <cmath>
 
 #include "nn/source.h"
+#include "optim/muon.h"
 #include "optim/optimizer.h"
 #include "optim/row_blocks.h"
 #include "recipe/layer_names.h"
 
 namespace ng {
 namespace {
-
-constexpr float kMomentum = 0.95f;
-constexpr int kSteps = 5;
-// X <- a·X + (b·A + c·A²)·X, A = X·Xᵀ: singular values between 0 and 1 go near 1.
-constexpr float kA = 3.4445f, kB = -4.7750f, kC = 2.0315f;
-constexpr float kUpdateSize = 0.2f;  // a step's root mean square is about AdamW's
 
 bool is_orthogonalized(const ParameterSpec& spec) {
   const bool is_matrix = !spec.is_vector && spec.name.ends_with(".weight");
@@ -61,7 +56,7 @@ Tensor polynomial(Run& run, const Tensor& a) {
   Tensor p = fp32_tensor(run, a.view().rows, a.view().cols);
   multiply(run, p, operand(run, a, a, Contract::cols, Side::left),
            operand(run, a, a, Contract::rows, Side::right));
-  run.execute(Combine{.y = p, .x = a, .a = kB, .b = kC});
+  run.execute(Combine{.y = p, .x = a, .a = kMuon.b, .b = kMuon.c});
   return p;
 }
 
@@ -76,7 +71,7 @@ void iterate(Run& run, const Tensor& owner, const View& x) {
   else
     multiply(run, y, operand(run, p, p, Contract::cols, Side::left),
              operand(run, owner, x, Contract::rows, Side::right));
-  run.execute(Combine{.y = x, .x = y, .a = 1, .b = kA});
+  run.execute(Combine{.y = x, .x = y, .a = 1, .b = kMuon.a});
 }
 
 /// X of the matrix that lies in x, times 0.2·√max(r, c), in its place.
@@ -86,9 +81,9 @@ void orthogonalize(Run& run, const Tensor& owner, const View& x) {
   run.execute(Clear{{sum.bytes(), sizeof(double)}});
   run.execute(AddSumOfSquares{squares, x});
   run.execute(Normalize{.y = x, .x = x, .sum_of_squares = squares});
-  for (int i = 0; i < kSteps; ++i) iterate(run, owner, x);
+  for (int i = 0; i < kMuon.steps; ++i) iterate(run, owner, x);
   const auto larger = static_cast<float>(std::max(x.rows, x.cols));
-  run.execute(Combine{.y = x, .x = x, .a = kUpdateSize * std::sqrt(larger), .b = 0});
+  run.execute(Combine{.y = x, .x = x, .a = kMuon.update_size * std::sqrt(larger), .b = 0});
 }
 
 class Muon final : public Optimizer {
@@ -100,12 +95,16 @@ class Muon final : public Optimizer {
     return {state(spec, "moment1", recipe_.moment1), state(spec, "moment2", recipe_.moment2)};
   }
 
+  [[nodiscard]] OptimizerRule rule_of(const ParameterSpec& spec) const override {
+    return is_orthogonalized(spec) ? OptimizerRule::muon : OptimizerRule::adamw;
+  }
+
   // The momentum is SGD's; what is made of it is of norm 1.
   void check(Run& run, const Parameter& parameter, const OptimizerStep& step) const override {
     const bool has_momentum = is_orthogonalized(parameter.spec);
     Update update =
         update_by(has_momentum ? OptimizerRule::sgd : OptimizerRule::adamw, run, parameter, step);
-    if (has_momentum) update.numbers.beta1 = kMomentum;
+    if (has_momentum) update.numbers.beta1 = kMuon.momentum;
     run.execute(CheckUpdate{.update = update, .control = step.control, .parameter = parameter.id});
   }
 
@@ -139,7 +138,7 @@ class Muon final : public Optimizer {
                              .ahead = ahead,
                              .momentum = momentum.view,
                              .grad = update.grad,
-                             .mu = kMomentum,
+                             .mu = kMuon.momentum,
                              .control = step.control});
     RandomKey key = update.key;
     key.purpose = Purpose::moment1;

@@ -45,24 +45,26 @@ void Optimizer::claim(Run& run, Parameter& parameter) const {
   for (size_t i = 0; i < all.size(); ++i) *moments[i] = run.stored(parameter.own(all[i]));
 }
 
+OptimizerNumbers Optimizer::numbers_of(const ParameterSpec& spec, float lr, int64_t step) const {
+  const auto t = static_cast<double>(step + 1);
+  return {.lr = lr,
+          .beta1 = settings_.beta1,
+          .beta2 = settings_.beta2,
+          .eps = settings_.eps,
+          .weight_decay = spec.weight_decay.value_or(
+              spec.is_vector && !settings_.decays_vectors ? 0.0f : settings_.weight_decay),
+          .correction1 = static_cast<float>(1.0 - std::pow(double{settings_.beta1}, t)),
+          .correction2 = static_cast<float>(1.0 - std::pow(double{settings_.beta2}, t))};
+}
+
 Update Optimizer::update_by(OptimizerRule rule, const Run& run, const Parameter& parameter,
                             const OptimizerStep& step) const {
-  const auto t = static_cast<double>(step.step + 1);
-  const OptimizerNumbers numbers{
-      .lr = step.lr,
-      .beta1 = settings_.beta1,
-      .beta2 = settings_.beta2,
-      .eps = settings_.eps,
-      .weight_decay = parameter.spec.weight_decay.value_or(
-          parameter.spec.is_vector && !settings_.decays_vectors ? 0.0f : settings_.weight_decay),
-      .correction1 = static_cast<float>(1.0 - std::pow(double{settings_.beta1}, t)),
-      .correction2 = static_cast<float>(1.0 - std::pow(double{settings_.beta2}, t))};
   return Update{.optimizer = rule,
                 .weight = parameter.weight,
                 .moment1 = parameter.moment1,
                 .moment2 = parameter.moment2,
                 .grad = parameter.gradient(),
-                .numbers = numbers,
+                .numbers = numbers_of(parameter.spec, step.lr, step.step),
                 .key = {.seed = run.rounding_seed(),
                         .tensor = parameter.id,
                         .step = static_cast<uint32_t>(step.step),

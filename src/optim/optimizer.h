@@ -52,13 +52,20 @@ class Optimizer {
   /// What such scales are made of, in this part.
   void find_maxima(Run& run, const Parameter& parameter, const OptimizerStep& step,
                    UpdateMaxima* maxima) const;
+  /// How the values of a parameter move, after what Adam-mini and Muon make of a matrix as a whole.
+  [[nodiscard]] virtual OptimizerRule rule_of(const ParameterSpec& /* spec */) const {
+    return rule().value();
+  }
+  /// The numbers of a step, with decay only where the parameter has two dimensions.
+  [[nodiscard]] OptimizerNumbers numbers_of(const ParameterSpec& spec, float lr,
+                                            int64_t step) const;
   /// Moves the parameter by its gradient.
   virtual void update(Run& run, Parameter& parameter, const OptimizerStep& step) const;
 
  protected:
   /// How every value of every parameter moves, by itself; none where check and update say.
   [[nodiscard]] virtual std::optional<OptimizerRule> rule() const { return {}; }
-  /// The update of a parameter by an element rule, with decay only where it has two dimensions.
+  /// The update of a parameter by an element rule.
   [[nodiscard]] Update update_by(OptimizerRule rule, const Run& run, const Parameter& parameter,
                                  const OptimizerStep& step) const;
   /// State `name` of a parameter, stored by `cast`; FP32 where that is not worth it.

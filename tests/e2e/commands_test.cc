@@ -21,7 +21,7 @@ void expect_no_control_characters(const std::string& text) {
 TEST_F(Commands, HelpNamesEveryCommandAndEveryCommandHasHelp) {
   const std::string help = run_well({"--help"});
   for (const char* command : {"train", "eval", "generate", "compare", "trace", "formats", "cast",
-                              "update", "recipes", "plan", "bench", "info"}) {
+                              "update", "recipes", "plan", "bench", "advise", "info"}) {
     EXPECT_NE(help.find(std::string("\n  ") + command), std::string::npos) << command;
     const std::string of_command = run_well({command, "--help"});
     EXPECT_NE(of_command.find("Usage: narrowgauge " + std::string(command)), std::string::npos);

@@ -157,7 +157,8 @@ class _State:
         for held, rows in self._held.items():
             state = held.state()
             for row in rows:
-                self.core.put(row.place, state[row.name])
+                self.core.put(row.place, state[row.name].to("cpu"))
+        self.optimizer.warn_of_beyond()
 
     def take(self) -> None:
         """What the core holds becomes the model's and the optimizer's."""

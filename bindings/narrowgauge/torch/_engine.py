@@ -9,6 +9,12 @@ import torch
 from .. import _core
 
 
+def takes_kernels(kind: str, device: torch.device) -> bool:
+    """Whether tensors there go to the kernels, else through torch operations. kind: "auto",
+    "kernels" or "torch"."""
+    return kind == "kernels" or (kind == "auto" and device.type == "cpu")
+
+
 class Engine:
     """One model in one recipe.
 
@@ -31,7 +37,7 @@ class Engine:
 
     def takes_kernels(self, device: torch.device) -> bool:
         """Whether tensors there go to the kernels, else through torch operations."""
-        return self.kind == "kernels" or (self.kind == "auto" and device.type == "cpu")
+        return takes_kernels(self.kind, device)
 
     @property
     def step(self) -> int:

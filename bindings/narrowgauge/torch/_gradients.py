@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from .. import _core
 from .._arguments import refusing, whole
-from .._errors import ArgumentError
+from .._errors import ArgumentError, Error
 from ._layers import Linear
 from ._names import block_of
 from ._recipe import AnyRecipe, core_recipe
@@ -43,6 +43,10 @@ class GradientHook:
     def __init__(
         self, ddp: DistributedDataParallel, recipe: _core.Recipe, seed: int, step: int
     ) -> None:
+        for name, parameter in ddp.module.named_parameters():
+            if parameter.device.type != "cpu":
+                problem = f"is on {parameter.device}"
+                raise Error(problem, "a model on the CPU, over gloo", place=name)
         self._group: Any = ddp.process_group
         self._step, self._seen = step, 0
         self._rank = dist.get_rank(self._group)

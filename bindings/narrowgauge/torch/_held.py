@@ -1,8 +1,9 @@
-"""One parameter of an optimizer: its storage and states in the core, its values in torch."""
+"""One parameter of an optimizer: what persists of it, its values in torch."""
 
 from __future__ import annotations
 
-from typing import Any
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,64 +14,155 @@ from ._parameters import Place
 from ._sight import sample, version
 
 #: Settings of a group that may change from step to step.
-_NUMBERS = ("beta1", "beta2", "eps", "weight_decay")
+NUMBERS = ("beta1", "beta2", "eps", "weight_decay")
 
 
-class Held:
-    """A parameter whose values are those that the recipe's storage holds, from now on.
+class Plan(NamedTuple):
+    """What the parameters of an optimizer share."""
 
-    runs: the memory that the optimizer's parameters share. settings: of its group, and heads.
-    """
+    recipe: _core.Recipe
+    seed: int
+    runs: _core.UpdateRuns  #: memory of the kernels
+    engine: str  #: "auto", "kernels" or "torch"
 
-    def __init__(
-        self, runs: _core.UpdateRuns, recipe: _core.Recipe, parameter: Tensor, place: Place,
-        settings: dict[str, Any],
-    ) -> None:
+
+class Held(ABC):
+    """A parameter whose values are those that the recipe's storage holds, from now on."""
+
+    def __init__(self, parameter: Tensor, place: Place) -> None:
         self.parameter, self.place = parameter, place
-        self._numbers = {key: settings[key] for key in _NUMBERS}
-        if place.is_learned:
-            settings = {**settings, "decays_vectors": True}
-        self._require(parameter, "is")
-        try:
-            self._core = _core.ParameterUpdate(
-                runs, recipe, place.name, self._shape(), place.is_vector, place.id,
-                place.blocks, settings,
-            )
-        except Error as error:
-            raise self.refuse(
-                f"{error.key}: {error.problem}" if error.key else error.problem, error.remedy
-            ) from None
-        if parameter.dtype == torch.bfloat16 and not self._core.fits_bf16:
-            raise self.refuse(
-                f"is torch.bfloat16, which does not hold what {recipe.name} stores",
-                "model.float(), or a recipe that stores weights in BF16",
-            )
-        self._seen: tuple[int, int] | None = None
-        self._core.put(self._rows(parameter))
-        if place.may_be_bf16 and self._core.fits_bf16 and parameter.dtype != torch.bfloat16:
-            self._become_bf16()
-        self.show()
+        self.require(parameter, "is")
 
     def refuse(self, problem: str, remedy: str) -> Error:
         """An error that names the parameter."""
         return Error(problem, remedy, place=self.place.shown)
 
+    @abstractmethod
     def step(self, grad: Tensor, lr: float, step: int, settings: dict[str, Any]) -> str:
-        """One update. Returns the state that went beyond its format; "": none."""
-        self._require(grad, "has a gradient that is")
-        numbers = {key: settings[key] for key in _NUMBERS}
+        """One update. Returns the state that went beyond its format, where that is known by now;
+        "": none."""
+
+    @abstractmethod
+    def beyond(self) -> str:
+        """What went beyond its format and no step has said."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Tensor]:
+        """A copy of every byte that persists, by what it is: "moment1.float32"."""
+
+    @abstractmethod
+    def put_state(self, state: dict[str, Tensor]) -> None:
+        """What state() gave, of either engine. Where the parameter has other values than then,
+        those count."""
+
+    @abstractmethod
+    def show(self) -> None:
+        """The parameter has the values that the storage holds."""
+
+    # Shared ---------------------------------------------------------------------------------------
+
+    def require(self, tensor: Tensor, claim: str) -> None:
+        """Raises Error for what no engine takes."""
+        if tensor.layout != torch.strided:
+            raise self.refuse(f"{claim} {tensor.layout}", "dense tensors: sparse=False")
+        if tensor.dtype not in (torch.float32, torch.bfloat16):
+            raise self.refuse(f"{claim} {tensor.dtype}", "torch.float32 or torch.bfloat16")
+        if tensor.numel() == 0:
+            raise self.refuse(f"{claim} empty", "a parameter with values")
+        if tensor is self.parameter and torch._debug_has_internal_overlap(tensor) == 1:
+            raise self.refuse("has values that share memory", "a parameter of its own: .clone()")
+
+    def require_bf16(self, fits: bool, recipe: _core.Recipe) -> None:
+        """Raises Error where the parameter is BF16, and that does not hold what is stored."""
+        if self.parameter.dtype == torch.bfloat16 and not fits:
+            raise self.refuse(
+                f"is torch.bfloat16, which does not hold what {recipe.name} stores",
+                "model.float(), or a recipe that stores weights in BF16",
+            )
+
+    def require_states(self, state: dict[str, Tensor], wanted: dict[str, int]) -> None:
+        """Raises Error where they are no such bytes."""
+        given = {name: tensor.numel() for name, tensor in state.items()}
+        for name in (*wanted, *given):
+            if wanted.get(name) != given.get(name):
+                raise Error(
+                    f"{given.get(name, 'no')} bytes where {wanted.get(name, 'none')} belong",
+                    "a state_dict of the same recipe and model", place=self.place.shown, key=name,
+                )
+
+    def settings_of(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Of the group, as the core takes them."""
+        return {**settings, "decays_vectors": True} if self.place.is_learned else settings
+
+    def shape(self) -> tuple[int, int]:
+        """(1, n) of vectors; (out, in) of matrices; of more dimensions the first one's rows."""
+        shape = self.parameter.shape
+        if len(shape) < 2:
+            return 1, self.parameter.numel()
+        rows = shape[1] if self.place.turned else shape[0]
+        return rows, self.parameter.numel() // rows
+
+    def rows(self, tensor: Tensor) -> Tensor:
+        """FP32, (r, c), no copy where it is that."""
+        tensor = tensor.detach()
+        tensor = tensor.t() if self.place.turned else tensor
+        return tensor.reshape(self.shape()).to(torch.float32).contiguous()
+
+    def shaped(self, rows: Tensor) -> Tensor:
+        """Such rows in the parameter's shape."""
+        return rows.t() if self.place.turned else rows.reshape(self.parameter.shape)
+
+    def become_bf16(self) -> None:
+        grad, self.parameter.grad = self.parameter.grad, None
+        self.parameter.data = self.parameter.data.to(torch.bfloat16)
+        self.parameter.grad = None if grad is None else grad.to(torch.bfloat16)
+
+
+class HeldByKernels(Held):
+    """Storage and states in the core, which computes.
+
+    settings: of the parameter's group, and heads.
+    """
+
+    def __init__(
+        self, plan: Plan, parameter: Tensor, place: Place, settings: dict[str, Any]
+    ) -> None:
+        super().__init__(parameter, place)
+        self._numbers = {key: settings[key] for key in NUMBERS}
+        try:
+            self._core = _core.ParameterUpdate(
+                plan.runs, plan.recipe, place.name, self.shape(), place.is_vector, place.id,
+                place.blocks, self.settings_of(settings),
+            )
+        except Error as error:
+            raise named(error, self) from None
+        self.require_bf16(self._core.fits_bf16, plan.recipe)
+        self._seen: tuple[int, int] | None = None
+        self._core.put(self.rows(parameter))
+        if place.may_be_bf16 and self._core.fits_bf16 and parameter.dtype != torch.bfloat16:
+            self.become_bf16()
+        self.show()
+
+    def require(self, tensor: Tensor, claim: str) -> None:
+        super().require(tensor, claim)
+        if tensor.device.type != "cpu":
+            raise self.refuse(f"{claim} on {tensor.device}", 'the CPU, or engine="auto"')
+
+    def step(self, grad: Tensor, lr: float, step: int, settings: dict[str, Any]) -> str:
+        self.require(grad, "has a gradient that is")
+        numbers = {key: settings[key] for key in NUMBERS}
         if numbers != self._numbers:
             self._core.set(**numbers)
             self._numbers = numbers
         self._take_changes()
-        beyond = self._core.step(lr, step, self._rows(grad))
+        beyond = self._core.step(lr, step, self.rows(grad))
         self.show()
         return beyond
 
-    # States --------------------------------------------------------------------------------------
+    def beyond(self) -> str:
+        return ""
 
     def state(self) -> dict[str, Tensor]:
-        """A copy of every byte that persists, by what it is: "moment1.float32"."""
         self._take_changes()
         found = {}
         for index, (name, size) in enumerate(self._core.states()):
@@ -79,63 +171,22 @@ class Held:
         return found
 
     def put_state(self, state: dict[str, Tensor]) -> None:
-        """What state() gave. Where the parameter has other values than then, those count."""
         wanted = dict(self._core.states())
-        given = {name: tensor.numel() for name, tensor in state.items()}
-        for name in (*wanted, *given):
-            if wanted.get(name) != given.get(name):
-                raise Error(
-                    f"{given.get(name, 'no')} bytes where {wanted.get(name, 'none')} belong",
-                    "a state_dict of the same recipe and model", place=self.place.shown, key=name,
-                )
+        self.require_states(state, wanted)
         for index, name in enumerate(wanted):
             self._core.put_state(index, state[name].to("cpu", torch.uint8).contiguous())
         self._seen = None
 
-    # Values --------------------------------------------------------------------------------------
-
-    def _require(self, tensor: Tensor, claim: str) -> None:
-        if tensor.layout != torch.strided:
-            raise self.refuse(f"{claim} {tensor.layout}", "dense tensors: sparse=False")
-        if tensor.device.type != "cpu":
-            raise self.refuse(f"{claim} on {tensor.device}", 'a model on the CPU: model.to("cpu")')
-        if tensor.dtype not in (torch.float32, torch.bfloat16):
-            raise self.refuse(f"{claim} {tensor.dtype}", "torch.float32 or torch.bfloat16")
-        if tensor.numel() == 0:
-            raise self.refuse(f"{claim} empty", "a parameter with values")
-        if tensor is self.parameter and torch._debug_has_internal_overlap(tensor) == 1:
-            raise self.refuse("has values that share memory", "a parameter of its own: .clone()")
-
-    def _shape(self) -> tuple[int, int]:
-        """(1, n) of vectors; (out, in) of matrices; of more dimensions the first one's rows."""
-        shape = self.parameter.shape
-        if len(shape) < 2:
-            return 1, self.parameter.numel()
-        rows = shape[1] if self.place.turned else shape[0]
-        return rows, self.parameter.numel() // rows
-
-    def _rows(self, tensor: Tensor) -> Tensor:
-        """As the core takes it: FP32, (r, c), no copy where it is that."""
-        tensor = tensor.detach()
-        tensor = tensor.t() if self.place.turned else tensor
-        return tensor.reshape(self._shape()).to(torch.float32).contiguous()
-
-    def _stored(self) -> Tensor:
-        """What the storage holds, in the parameter's shape."""
-        values = torch.empty(self._shape())
-        self._core.get(values)
-        return values.t() if self.place.turned else values.reshape(self.parameter.shape)
-
-    def _become_bf16(self) -> None:
-        grad, self.parameter.grad = self.parameter.grad, None
-        self.parameter.data = self.parameter.data.to(torch.bfloat16)
-        self.parameter.grad = None if grad is None else grad.to(torch.bfloat16)
-
     def show(self) -> None:
-        """The parameter has the values that the storage holds."""
         with torch.no_grad():
             self.parameter.copy_(self._stored())
         self._seen = self._sight()
+
+    def _stored(self) -> Tensor:
+        """What the storage holds, in the parameter's shape."""
+        values = torch.empty(self.shape())
+        self._core.get(values)
+        return self.shaped(values)
 
     def _sight(self) -> tuple[int, int]:
         return version(self.parameter), sample(self.parameter)
@@ -145,5 +196,11 @@ class Held:
         if self._seen == self._sight():
             return
         if not torch.equal(self._stored().to(self.parameter.dtype), self.parameter.detach()):
-            self._core.put(self._rows(self.parameter))
+            self._core.put(self.rows(self.parameter))
         self._seen = self._sight()
+
+
+def named(error: Error, held: Held) -> Error:
+    """The core's, which knows no parameter of torch's."""
+    problem = f"{error.key}: {error.problem}" if error.key else error.problem
+    return held.refuse(problem, error.remedy)

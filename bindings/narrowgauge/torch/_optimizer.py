@@ -10,10 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from .. import _core
-from .._arguments import is_a, real, refusing, shown, whole
+from .._arguments import is_a, one_of, real, refusing, shown, whole
 from .._errors import ArgumentError, Error
 from ._bit_widths import bit_widths_by_decay
-from ._held import Held
+from ._engine import takes_kernels
+from ._held import Held, HeldByKernels, Plan
+from ._held_anywhere import HeldAnywhere
 from ._layers import Linear
 from ._names import Names
 from ._parameters import given_place, places_of
@@ -45,6 +47,7 @@ def optimizer(
     kv_heads: int | None = None,
     least_narrow: int = _LEAST_NARROW,
     seed: int | None = None,
+    engine: str = "auto",
 ) -> torch.optim.Optimizer:
     """The optimizer of a recipe (AdamW, Adam-mini, Muon, SGD), with its storage of weights,
     masters, carries and moments: the bits of `narrowgauge update`.
@@ -60,6 +63,9 @@ def optimizer(
         model.config says, else 1.
     least_narrow: moments of fewer values stay FP32.
     seed: of stochastic rounding; else the model's, else 1.
+    engine: "kernels" of this package, which compute on the CPU; "torch": the same bits in torch
+        operations, wherever the parameters are; "auto": kernels for parameters of the CPU, torch
+        operations for others.
 
     Weights of converted layers become BF16 parameters where BF16 holds all that the recipe stores.
     Raises Error, naming the parameter, for what cannot be.
@@ -77,6 +83,7 @@ def optimizer(
             given = list(model_or_params)
     if model is not None:
         is_a(model, nn.Module, "a torch.nn.Module", "model")
+    one_of(engine, "engine", "auto", "kernels", "torch")
     is_a(decay_vectors, bool, "True or False", "decay_vectors")
     blocks = None if blocks is None else whole(blocks, "blocks", 1, (1 << 31) - 1)
     seed = None if seed is None else whole(seed, "seed", 0, (1 << 64) - 1)
@@ -86,7 +93,9 @@ def optimizer(
     fixed = {"heads": heads, "kv_heads": kv_heads,
              "least_narrow": whole(least_narrow, "least_narrow", 0),
              "decays_vectors": decay_vectors}  # fmt: skip
-    return Optimizer(given, core_recipe(recipe), numbers, fixed, model, names, blocks, seed)
+    return Optimizer(
+        given, core_recipe(recipe), numbers, fixed, model, names, blocks, seed, engine
+    )
 
 
 class Optimizer(torch.optim.Optimizer):
@@ -95,7 +104,7 @@ class Optimizer(torch.optim.Optimizer):
     def __init__(
         self, given: list[Any], recipe: _core.Recipe, numbers: dict[str, Any],
         fixed: dict[str, Any], model: nn.Module | None, names: Names | None, blocks: int | None,
-        seed: int | None,
+        seed: int | None, engine: str,
     ) -> None:
         self._recipe, self._fixed, self._blocks = recipe, fixed, blocks
         self._places = places_of(model, recipe, names, blocks) if model is not None else {}
@@ -103,7 +112,7 @@ class Optimizer(torch.optim.Optimizer):
         converted = model if is_converted else None
         if seed is None:
             seed = 1 if converted is None else engines_of(converted)[0].seed
-        self._runs = _core.UpdateRuns(seed, torch.get_num_threads())
+        self._plan = Plan(recipe, seed, _core.UpdateRuns(seed, torch.get_num_threads()), engine)
         self._held: dict[Tensor, Held] = {}
         #: auto scales of gradients between ranks, by the rows that a checkpoint has of them
         self.wire: dict[tuple[str, str], Tensor] = {}
@@ -134,7 +143,9 @@ class Optimizer(torch.optim.Optimizer):
                 self._places[parameter] = given_place(number, parameter, self._blocks)
             settings = {**self._fixed, **_constants(group)}
             place = self._places[parameter]
-            self._held[parameter] = Held(self._runs, self._recipe, parameter, place, settings)
+            of_kernels = takes_kernels(self._plan.engine, parameter.device)
+            kind = HeldByKernels if of_kernels else HeldAnywhere
+            self._held[parameter] = kind(self._plan, parameter, place, settings)
         return self._held[parameter]
 
     @torch.no_grad()
@@ -152,12 +163,7 @@ class Optimizer(torch.optim.Optimizer):
                 if parameter.grad is None:
                     continue
                 held = self._hold(parameter, group)
-                beyond = held.step(parameter.grad, constants["lr"], number, constants)
-                if beyond:
-                    warnings.warn(
-                        f"{held.place.shown}: {beyond} is beyond the range of its format, whose "
-                        "largest value it became", stacklevel=2,
-                    )
+                _warn_of(held, held.step(parameter.grad, constants["lr"], number, constants))
         if self._engine is None:
             self.param_groups[0][STEP_KEY] = number + 1
         return loss
@@ -174,6 +180,7 @@ class Optimizer(torch.optim.Optimizer):
         for number, parameter in zip(_numbers(found), self._parameters(), strict=True):
             if parameter in self._held:
                 found["state"][number] = self._held[parameter].state()
+        self.warn_of_beyond()
         return found
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -194,6 +201,11 @@ class Optimizer(torch.optim.Optimizer):
         """Of each parameter what persists."""
         return [self._held[of] for of in self._parameters() if of in self._held]
 
+    def warn_of_beyond(self) -> None:
+        """Of what steps did not say: torch operations wait for no value in a step."""
+        for held in self.held():
+            _warn_of(held, held.beyond())
+
     def settings(self) -> dict[str, Any]:
         """Constants of the first group."""
         return {**self._fixed, **_constants(self.param_groups[0])}
@@ -207,6 +219,15 @@ class Optimizer(torch.optim.Optimizer):
 
     def _group_of(self, parameter: Tensor) -> dict[str, Any]:
         return next(g for g in self.param_groups if any(p is parameter for p in g["params"]))
+
+
+def _warn_of(held: Held, beyond: str) -> None:
+    """beyond: a state; "": of nothing."""
+    if beyond:
+        warnings.warn(
+            f"{held.place.shown}: {beyond} is beyond the range of its format, whose largest value "
+            "it became", stacklevel=3,
+        )
 
 
 def _groups(model: nn.Module) -> list[dict[str, Any]]:

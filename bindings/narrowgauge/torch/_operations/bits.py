@@ -61,6 +61,13 @@ def inverse(x: Tensor) -> Tensor:
     return quotient(torch.ones_like(x), x)
 
 
+def square_root(x: Tensor) -> Tensor:
+    """sqrt(x) rounded once to FP32: torch's own of FP32 numbers is an ulp off here and there."""
+    if x.device.type == "mps":
+        return x.sqrt()
+    return x.to(torch.float64).sqrt().to(torch.float32)
+
+
 def round_to_bf16(x: Tensor) -> Tensor:
     """x rounded to BF16, nearest even, as FP32: a cast there and back is what compilers drop."""
     bits = x.view(torch.int32)

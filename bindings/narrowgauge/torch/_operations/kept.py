@@ -58,6 +58,8 @@ def read_again(of: Kept, form: OperandForm, shape: tuple[int, int], padded: int)
 
 def pack(codes: Tensor, bits: int) -> Tensor:
     """Codes of at most 8 bits as one string of bits, the first in the lowest ones."""
+    if bits == 8:
+        return codes.reshape(-1).to(torch.uint8)
     together = 8 // gcd(8, bits)  # codes that fill bytes
     flat = codes.reshape(-1)
     flat = torch.nn.functional.pad(flat, (0, -flat.shape[0] % together))
@@ -67,6 +69,8 @@ def pack(codes: Tensor, bits: int) -> Tensor:
 
 def unpack(packed: Tensor, bits: int, count: int) -> Tensor:
     """The first codes of such a string, in int32."""
+    if bits == 8:
+        return packed[:count].to(torch.int32)
     together = 8 // gcd(8, bits)
     words = _joined(packed.reshape(-1, together * bits // 8), 8)
     return _cut(words, bits, together).reshape(-1)[:count].to(torch.int32)
