@@ -1,13 +1,7 @@
-<<<<<<< HEAD
-"""A recipe's linear layer, and noise on its weight, in torch operations alone, wherever torch runs:
-codes and scales with the bits of the kernels, in the order of src/backend/ref. It imports torch and
-nothing of the package, reads no value back to the host and has no loop over blocks.
-=======
-"""A recipe's linear layers and updates in torch operations alone, wherever torch runs: codes and
-scales with the bits of the kernels, in the order of src/backend/ref. It imports torch and nothing
-of the package, has no loop over blocks, and reads no value back to the host, but the norms by which
-step_search.py goes.
->>>>>>> f3c257ec6c5e4de9bd06087890085e2dfc9e5c43
+"""A recipe's linear layers, noise on their weights and updates in torch operations alone, wherever
+torch runs: codes and scales with the bits of the kernels, in the order of src/backend/ref. It
+imports torch and nothing of the package, has no loop over blocks, and reads no value back to the
+host, but the norms by which step_search.py goes.
 """
 
 from .delayed import Delayed
@@ -15,11 +9,8 @@ from .elements import Element
 from .form import GemmForm, LinearForm, OperandForm
 from .kept import Kept, keep, read_again
 from .linear import ROLES, Draws, layer_operand, linear_backward, linear_forward
-<<<<<<< HEAD
-from .noise import NoiseForm, NoiseSource, add_noise, noise_backward, quantize_by_proxy
-=======
 from .muon import MuonNumbers
->>>>>>> f3c257ec6c5e4de9bd06087890085e2dfc9e5c43
+from .noise import NoiseForm, NoiseSource, add_noise, noise_backward, quantize_by_proxy
 from .operand import Operand, operand
 from .philox import Key
 from .products import product
@@ -36,20 +27,15 @@ __all__ = [
     "Kept",
     "Key",
     "LinearForm",
-<<<<<<< HEAD
+    "MuonNumbers",
     "NoiseForm",
     "NoiseSource",
-    "Operand",
-    "OperandForm",
-    "add_noise",
-=======
-    "MuonNumbers",
     "Numbers",
     "Operand",
     "OperandForm",
     "StoredForm",
     "UpdateForm",
->>>>>>> f3c257ec6c5e4de9bd06087890085e2dfc9e5c43
+    "add_noise",
     "keep",
     "layer_operand",
     "linear_backward",
