@@ -94,11 +94,14 @@ Advice advice_on(OperationTimes& times, const Backend& backend, const ModelConfi
 
 /// The model at another width: one block, as many values a head, a small vocabulary.
 ModelConfig at_width(ModelConfig model, int64_t width) {
+  constexpr int64_t kWhole = 64;  // of what products are cut into
+  const auto scaled = [&](int64_t size) { return size * width / model.width; };
+  const int64_t queries = model.heads / model.kv_heads;  // that share a key
   model.layers = 1;
   model.vocab = std::min(model.vocab, kFewTokens);
-  model.ffn = model.ffn * width / model.width;
-  model.heads = std::max<int64_t>(1, model.heads * width / model.width);
-  model.kv_heads = std::max<int64_t>(1, model.kv_heads * width / model.width);
+  model.ffn = (scaled(model.ffn) + kWhole - 1) / kWhole * kWhole;
+  model.heads = std::max<int64_t>(1, scaled(model.heads));
+  model.kv_heads = model.heads % queries == 0 ? model.heads / queries : model.heads;
   model.width = model.heads * model.head_dim;
   return model;
 }
@@ -120,7 +123,8 @@ std::vector<Advice> advise(OperationTimes& times, const ModelConfig& model,
 
 std::vector<WidthAdvice> advise_widths(OperationTimes& times, const ModelConfig& model,
                                        const std::string& wide, const std::string& narrow,
-                                       const AdviceSettings& settings) {
+                                       AdviceSettings settings) {
+  settings.shape.steps = 3;  // they are short
   const TimeLeft left(settings.seconds);
   const std::unique_ptr<Backend> backend = settings.backend();
   const Recipe recipes[] = {Recipe::load(wide), Recipe::load(narrow)};

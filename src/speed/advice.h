@@ -48,7 +48,7 @@ struct AdviceSettings {
                                                      const ModelConfig& model,
                                                      const std::string& wide,
                                                      const std::string& narrow,
-                                                     const AdviceSettings& settings);
+                                                     AdviceSettings settings);
 
 /// The least width from which on `narrow` is faster at all that were timed; 0: at none.
 [[nodiscard]] int64_t pays_from(const std::vector<WidthAdvice>& widths);

@@ -73,6 +73,19 @@ TEST(Advice, IsOnRecipesForWhichThereIsTime) {
   EXPECT_EQ(widths.back().width, 128);
 }
 
+// Widths at which three queries cannot share a key.
+TEST(Advice, WidthsKeepHeadsWhole) {
+  ModelConfig model = four_blocks();
+  model.heads = 3;
+  model.kv_heads = 1;
+  model.width = 96;
+  OperationTimes times;
+  std::vector<int64_t> widths;
+  for (const WidthAdvice& at : advise_widths(times, model, "bf16", "nvfp4-all", settings_of(100)))
+    widths.push_back(at.width);
+  EXPECT_EQ(widths, (std::vector<int64_t>{32, 64, 128}));
+}
+
 TEST(Advice, PaysFromTheWidthBehindWhichItAlwaysDoes) {
   const WidthAdvice slower = {64, 1, 2}, faster = {256, 2, 1};
   EXPECT_EQ(pays_from({}), 0);
