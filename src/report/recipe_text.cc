@@ -28,7 +28,7 @@ std::string how_it_runs(const Operand& left, const Operand& right, std::string_v
   a.k_multiple = k_multiple(left, right, {});
   OperandSpec b = a;
   b.cast = right;
-  switch (cpu::units_of(a, b)) {
+  switch (cpu::units_of(a, b, SumOrder::chain)) {
     case cpu::Units::int8:
     case cpu::Units::int16:
       return "exact on integer dot products";
