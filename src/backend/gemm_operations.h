@@ -83,7 +83,8 @@ struct TurnBack {
 };
 
 /// y (M, N) = alpha · A (M, K) · B (N, K)ᵀ + bias by the accumulation rules of formats.md §9;
-/// undoes scales and prescales. Both operands have the same k_padded and Hadamard transform.
+/// undoes scales and prescales. Both operands have the same k_padded and Hadamard transform; in
+/// SumOrder::tile32 both are factors_are_bf16().
 struct Gemm {
   static constexpr std::string_view kName = "gemm";
   View y;
@@ -92,6 +93,7 @@ struct Gemm {
   Into into = Into::overwrite;
   ConstView bias{};               ///< (1, N) FP32, read as it is; no rows: none
   Compute round = Compute::fp32;  ///< bf16: y is rounded so, also where it is stored as FP32
+  SumOrder sum = SumOrder::chain;
   TimeKind time = TimeKind::gemm_fprop;
   void each_output(const auto& f) const { f("output", y); }
 };

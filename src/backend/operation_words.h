@@ -35,6 +35,13 @@ enum class Compute : uint8_t { fp32, bf16 };
   return compute == Compute::bf16 ? bf16_format() : fp32_format();
 }
 
+/// In which order the products of a GEMM are summed. [backend/ref/gemm.h]
+enum class SumOrder : uint8_t {
+  chain,   ///< one chain along K, or by blocks where both operands have scales of blocks
+  tile32,  ///< as matrix tiles of BF16 sum: by 32 along K
+};
+[[nodiscard]] std::string_view name_of(SumOrder sum);
+
 /// What happens to an output that already holds values.
 enum class Into : uint8_t {
   overwrite,

@@ -10,6 +10,8 @@ std::string_view name_of(TimeKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
+std::string_view name_of(SumOrder sum) { return sum == SumOrder::chain ? "chain" : "tile32"; }
+
 std::string_view name_of(const Operation& operation) {
   return std::visit([](const auto& op) { return op.kName; }, operation);
 }

@@ -1,6 +1,7 @@
 // narrowgauge info: what this build is and what it found.
 #include <optional>
 
+#include "base/amx.h"
 #include "base/cuda_machine.h"
 #include "base/isa.h"
 #include "base/json.h"
@@ -51,12 +52,19 @@ void info(const InfoArgs& args) {
   const Threads all{available_cores()};
   const double peak = measured_peak_flops(all);
   const CudaMachine cuda = cuda_machine();
-  const Json json = {{"version", version()},         {"compiler", compiler()},
-                     {"cpu", cpu_model()},           {"cpu_features", cpu_features()},
-                     {"isas", isa_names_here()},     {"isa", name_of(current_isa())},
-                     {"backends", backend_names()},  {"threads", all.count},
-                     {"memory_bytes", memory.total}, {"memory_available_bytes", memory.available},
-                     {"peak_flops", peak},           {"recipe_folders", recipe_folders()},
+  const Json json = {{"version", version()},
+                     {"compiler", compiler()},
+                     {"cpu", cpu_model()},
+                     {"cpu_features", cpu_features()},
+                     {"amx", text_of(amx_state())},
+                     {"isas", isa_names_here()},
+                     {"isa", name_of(current_isa())},
+                     {"backends", backend_names()},
+                     {"threads", all.count},
+                     {"memory_bytes", memory.total},
+                     {"memory_available_bytes", memory.available},
+                     {"peak_flops", peak},
+                     {"recipe_folders", recipe_folders()},
                      {"cuda", cuda_json(cuda)}};
   if (args.json) return print_json(json);
   const auto line = [](const char* what, std::string_view value) {
@@ -69,6 +77,7 @@ void info(const InfoArgs& args) {
   line("features", cpu_features());
   line("instructions",
        fmt::format("{}, using {}", fmt::join(isa_names_here(), " "), name_of(current_isa())));
+  line("AMX", text_of(amx_state()));
   line("backends", fmt::format("{}", fmt::join(backend_names(), " ")));
   line("cuda", cuda_text(cuda));
   line("threads", std::to_string(all.count));

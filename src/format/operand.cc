@@ -145,6 +145,15 @@ bool Operand::is_exact_in_bf16() const {
   return element->bits <= 8 && powers && tensor_scale == ScaleKind::none;
 }
 
+bool Operand::factors_are_bf16() const {
+  constexpr int kBf16Bits = 8, kE4m3Bits = 4;  // of significands
+  const bool is_integer = element->kind == ElementKind::integer;
+  const int bits = is_integer ? element->bits - 1 : element->mantissa_bits + 1;
+  if (element->exponent_bits > 8) return false;
+  if (is_unscaled() || block.kind != Block::Kind::tile) return bits <= kBf16Bits;
+  return scale != ScaleKind::fp32 && bits + (scale == ScaleKind::e4m3 ? kE4m3Bits : 0) <= kBf16Bits;
+}
+
 Operand Operand::rounded_by(Rounding mode) const {
   Operand other = *this;
   other.rounding = mode;

@@ -60,6 +60,9 @@ struct Operand {
   [[nodiscard]] bool is_unscaled() const { return scale == ScaleKind::none; }
   /// Floats of one power of two for the whole tensor: scaling moves no element between binades.
   [[nodiscard]] bool has_one_power_of_two() const;
+  /// BF16 holds every element with its block's scale, subnormal and infinite products aside; scales
+  /// of rows and of the whole do not count.
+  [[nodiscard]] bool factors_are_bf16() const;
   /// BF16 holds every value: eight significant bits and scales that are powers of two.
   [[nodiscard]] bool is_exact_in_bf16() const;
   /// The same, rounded otherwise: by 16 bits where that is stochastically.

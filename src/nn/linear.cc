@@ -152,6 +152,7 @@ void Linear::fprop(Run& run, const View& y, Source& x, Into into) {
                    .into = into,
                    .bias = bias.view,
                    .round = recipe().fprop.output,
+                   .sum = recipe().fprop.sum,
                    .time = time_of(TimeKind::gemm_fprop)});
   if (is_observed(run)) observer_->input(*this, x);
   if (adapter_) adapter_->fprop(run, y, x);
@@ -184,6 +185,7 @@ void Linear::dgrad(Run& run, const View& dx, Into into, Source& dy) {
                                                     .into = into,
                                                     .bias = {},
                                                     .round = recipe().dgrad.output,
+                                                    .sum = recipe().dgrad.sum,
                                                     .time = time_of(TimeKind::gemm_dgrad)},
                                                    OperandRole::dgrad_weight);
   execute(run, product);
@@ -204,6 +206,7 @@ void Linear::wgrad(Run& run, const GradientTarget& target, Source& x, Source& dy
                                  .into = target.into,
                                  .bias = {},
                                  .round = Compute::fp32,
+                                 .sum = recipe().wgrad.sum,
                                  .time = time_of(TimeKind::gemm_wgrad)},
                                 OperandRole::wgrad_input));
 }

@@ -65,16 +65,20 @@ struct Factors {
   explicit Factors(const ProductJob& job)
       : workspace(job.threads),
         a(workspace, spec_of(job, Side::left), job.a, key_of(job, Side::left)),
-        b(workspace, spec_of(job, Side::right), job.b, key_of(job, Side::right)) {}
+        b(workspace, spec_of(job, Side::right), job.b, key_of(job, Side::right)),
+        sum(job.sum) {}
 
   [[nodiscard]] std::vector<float> product(int64_t m, int64_t n) {
     std::vector<float> c(static_cast<size_t>(m * n));
-    cpu::gemm(workspace, {.y = {c.data(), m, n, n}, .a = &a.packed(), .b = &b.packed()});
+    cpu::gemm(
+        workspace,
+        {.y = {c.data(), m, n, n}, .a = &a.packed(), .b = &b.packed(), .bias = {}, .sum = sum});
     return c;
   }
 
   cpu::Workspace workspace;
   Factor a, b;
+  SumOrder sum;
 };
 
 struct Sums {
@@ -114,6 +118,17 @@ void require_fitting_blocks(const Operand& a, const Operand& b) {
                .key = "block",
                .problem = fmt::format("blocks of {} beside blocks of {}", length(b), length(a)),
                .remedy = "one length along K divides the other"});
+}
+
+void require_summable(SumOrder sum, const Operand& a, const Operand& b) {
+  if (sum == SumOrder::chain) return;
+  for (const Operand* cast : {&a, &b})
+    if (!cast->factors_are_bf16())
+      throw Error({.place = "--sum",
+                   .key = {},
+                   .problem = fmt::format("\"{}\" of {}, which BF16 does not hold", name_of(sum),
+                                          describe(*cast)),
+                   .remedy = "chain, or at most 8 significant bits with the scales of blocks"});
 }
 
 std::vector<float> product(const ProductJob& job) { return Factors(job).product(job.m(), job.n()); }

@@ -15,6 +15,7 @@ struct ProductJob {
   bool b_is_turned = false;
   Operand a_cast, b_cast;
   Hadamard hadamard;
+  SumOrder sum = SumOrder::chain;
   uint64_t seed = 1;  ///< of stochastic rounding: purposes fprop_input and fprop_weight
   Threads threads;
   Backend* backend = nullptr;  ///< that multiplies; null: the cpu backend's kernels
@@ -30,6 +31,9 @@ struct ProductJob {
 
 /// Throws Error where of the blocks along K the shorter does not divide the longer.
 void require_fitting_blocks(const Operand& a, const Operand& b);
+
+/// Throws Error where the order of sums does not take such factors.
+void require_summable(SumOrder sum, const Operand& a, const Operand& b);
 
 /// C alone, row by row.
 [[nodiscard]] std::vector<float> product(const ProductJob& job);

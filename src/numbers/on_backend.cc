@@ -122,7 +122,8 @@ std::vector<float> product_on(Backend& backend, const ProductJob& job) {
   const SeamOperand a(backend, spec_of(job, Side::left), job.a, key_of(job, Side::left));
   const SeamOperand b(backend, spec_of(job, Side::right), job.b, key_of(job, Side::right));
   const TemporaryTensor y(backend, job.m(), job.n());
-  backend.execute(Gemm{.y = y.view(), .a = &a.packed(), .b = &b.packed()});
+  backend.execute(
+      Gemm{.y = y.view(), .a = &a.packed(), .b = &b.packed(), .bias = {}, .sum = job.sum});
   return y.download();
 }
 

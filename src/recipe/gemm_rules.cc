@@ -18,6 +18,17 @@ void check_groups(const Operand& operand, int hadamard, const std::string& gemm,
                "a transform of whole blocks"});
 }
 
+/// Tiles multiply values of BF16. [backend/ref/gemm.h]
+void check_sum(const Operand& operand, SumOrder sum, const std::string& gemm, const char* name,
+               const std::string& place) {
+  if (sum == SumOrder::chain || operand.factors_are_bf16()) return;
+  throw Error({place, gemm + ".sum",
+               fmt::format("\"{}\" beside {}.{} = {}, which BF16 does not hold exactly",
+                           name_of(sum), gemm, name, describe(operand)),
+               "sum = \"chain\", or operands of at most 8 significant bits with the scales of "
+               "their blocks"});
+}
+
 }  // namespace
 
 void check_gemms(const RecipeSettings& settings, const std::string& place) {
@@ -26,6 +37,8 @@ void check_gemms(const RecipeSettings& settings, const std::string& place) {
                          const char* right) {
     check_groups(gemm.left, gemm.hadamard, path, left, place);
     check_groups(gemm.right, gemm.hadamard, path, right, place);
+    check_sum(gemm.left, gemm.sum, path, left, place);
+    check_sum(gemm.right, gemm.sum, path, right, place);
   };
   check(linear.fprop, "linear.fprop", "input", "weight");
   check(linear.dgrad, "linear.dgrad", "grad", "weight");

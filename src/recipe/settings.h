@@ -18,6 +18,7 @@ struct GemmRecipe {
   Operand right;  ///< fprop.weight, dgrad.weight, wgrad.input
   int hadamard = 0;
   HadamardSigns hadamard_signs = HadamardSigns::random;
+  SumOrder sum = SumOrder::chain;
   Compute output = Compute::fp32;  ///< fprop and dgrad only
   friend bool operator==(const GemmRecipe&, const GemmRecipe&) = default;
 };

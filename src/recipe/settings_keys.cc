@@ -106,6 +106,14 @@ void add_gemm(Rows& keys, const GemmWords& words, Get get) {
       "signs before the transform: new ones for each layer and step, one fixed vector, all plus, "
       "or "
       "random ones of each layer that stay"));
+  keys.push_back(settings_choice(
+      gemm + ".sum", [=](auto& s) -> auto& { return get(s).sum; },
+      Choices<SumOrder>{{{"chain", SumOrder::chain}, {"tile32", SumOrder::tile32}}},
+      "order of its sums; tile32: of the matrix tiles of BF16 that newer CPUs have (AMX), for "
+      "operands that BF16 holds exactly, the head's by an override"));
+  keys.back().equation =
+      "chain: s = fma(l, r, s) along K; tile32: s + (Σ over even k + Σ over odd k) of 32 at a time";
+  keys.back().beside = fmt::format("{} = \"bf16\", {} = \"bf16\"", words.left, words.right);
 }
 
 template <class Get>

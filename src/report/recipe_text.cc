@@ -16,19 +16,21 @@ std::string gemm_text(const GemmRecipe& gemm, std::string_view backend) {
   std::string text = gemm.left == gemm.right ? describe(gemm.left)
                                              : describe(gemm.left) + " x " + describe(gemm.right);
   if (gemm.hadamard != 0) text += fmt::format(", Hadamard {}", gemm.hadamard);
-  return fmt::format("{}: {}", text, how_it_runs(gemm.left, gemm.right, backend));
+  if (gemm.sum != SumOrder::chain) text += fmt::format(", sums as {}", name_of(gemm.sum));
+  return fmt::format("{}: {}", text, how_it_runs(gemm, backend));
 }
 
 }  // namespace
 
-std::string how_it_runs(const Operand& left, const Operand& right, std::string_view backend) {
+std::string how_it_runs(const GemmRecipe& gemm, std::string_view backend) {
+  const Operand &left = gemm.left, &right = gemm.right;
   if (backend == "ref") return "reference loops";
   if (left.is_fp32() && right.is_fp32()) return "native";
   OperandSpec a{.cast = left, .rows = 16, .k = 128, .hadamard = {}};
   a.k_multiple = k_multiple(left, right, {});
   OperandSpec b = a;
   b.cast = right;
-  switch (cpu::units_of(a, b)) {
+  switch (cpu::units_of(a, b, gemm.sum)) {
     case cpu::Units::int8:
     case cpu::Units::int16:
       return "exact on integer dot products";
@@ -44,7 +46,8 @@ Json gemm_json(const GemmRecipe& gemm, std::string_view backend) {
   return {{"left", describe(gemm.left)},
           {"right", describe(gemm.right)},
           {"hadamard", gemm.hadamard},
-          {"runs", how_it_runs(gemm.left, gemm.right, backend)}};
+          {"sum", name_of(gemm.sum)},
+          {"runs", how_it_runs(gemm, backend)}};
 }
 
 std::string gemm_lines(const std::vector<LayerGroup>& groups, std::string_view backend) {

@@ -12,13 +12,12 @@
 
 namespace ng::report {
 
-/// How `backend` multiplies two operands: "native", "exact on integer dot products", "exact on BF16
-/// dot products", or "exact on FP32 units" where every product of two elements is exact in FP32 and
-/// the instruction set in use has no units for the format itself.
-[[nodiscard]] std::string how_it_runs(const Operand& left, const Operand& right,
-                                      std::string_view backend);
+/// How `backend` multiplies the operands of a GEMM: "native", "exact on integer dot products",
+/// "exact on BF16 dot products", or "exact on FP32 units" where every product of two elements is
+/// exact in FP32 and the instruction set in use has no units for the format itself.
+[[nodiscard]] std::string how_it_runs(const GemmRecipe& gemm, std::string_view backend);
 
-/// {"left": ..., "right": ..., "hadamard": size or 0, "runs": as above}
+/// {"left": ..., "right": ..., "hadamard": size or 0, "sum": "chain", "runs": as above}
 [[nodiscard]] Json gemm_json(const GemmRecipe& gemm, std::string_view backend);
 
 /// Layers that have the same numbers.

@@ -112,6 +112,7 @@ void KeyWords::add(const Op& op) {
   if constexpr (requires { op.bias; }) add(ConstView(op.bias));
   if constexpr (requires { op.hadamard; }) add(op.hadamard);
   if constexpr (requires { op.into; }) add(op.into);
+  if constexpr (requires { op.a->spec; }) add(op.sum);
   if constexpr (requires { op.cast; }) add(op.cast);
   if constexpr (requires { op.x.rows; }) add(ConstView(op.x));
   if constexpr (requires { op.dy; }) add(op.dy);

@@ -27,6 +27,7 @@ struct TestedSource {
 struct TestedGemm {
   TestedSource left, right;
   const ElementFormat* output = &fp32_format();
+  SumOrder sum = SumOrder::chain;
 
   friend bool operator==(const TestedGemm&, const TestedGemm&) = default;
 };
@@ -71,7 +72,8 @@ class TestOperand {
 std::vector<float> product(Backend& backend, const TestedGemm& gemm) {
   const TestOperand left(backend, gemm.left), right(backend, gemm.right);
   const TemporaryTensor y(backend, *gemm.output, kLeftRows, kRightRows);
-  backend.execute(Gemm{.y = y.view(), .a = &left.packed(), .b = &right.packed()});
+  backend.execute(
+      Gemm{.y = y.view(), .a = &left.packed(), .b = &right.packed(), .bias = {}, .sum = gemm.sum});
   return y.download();
 }
 
@@ -103,9 +105,9 @@ int self_check(Backend& backend, Backend& reference, std::span<const LinearRecip
   for (const LinearRecipe& recipe : recipes)
     for (size_t role = 0; role < kOperandRoles; role += 2) {
       const auto left = static_cast<OperandRole>(role), right = static_cast<OperandRole>(role + 1);
-      const TestedGemm gemm{source_of(recipe, left, kLeftRows),
-                            source_of(recipe, right, kRightRows),
-                            left == OperandRole::wgrad_grad ? &fp32_format() : &stored};
+      const TestedGemm gemm{
+          source_of(recipe, left, kLeftRows), source_of(recipe, right, kRightRows),
+          left == OperandRole::wgrad_grad ? &fp32_format() : &stored, gemm_of(recipe, left).sum};
       if (std::find(done.begin(), done.end(), gemm) != done.end()) continue;
       compare(backend, reference, gemm);
       done.push_back(gemm);

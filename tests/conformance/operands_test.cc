@@ -202,13 +202,14 @@ struct GemmCase {
   Into into = Into::overwrite;
   bool bias = false;
   Compute round = Compute::fp32;
+  SumOrder sum = SumOrder::chain;
   float poison = 0;
   bool bf16_sources = false, bf16_output = false;
 
   [[nodiscard]] std::string text() const {
-    return fmt::format("gemm {}x{}x{} {} · {} hadamard {} into {} bias {} {} contract {}{}{}{}", m,
-                       n, k, describe(left), describe(right), hadamard, static_cast<int>(into),
-                       bias, round == Compute::bf16 ? "bf16" : "fp32",
+    return fmt::format("gemm {} {}x{}x{} {} · {} hadamard {} into {} bias {} {} contract {}{}{}{}",
+                       name_of(sum), m, n, k, describe(left), describe(right), hadamard,
+                       static_cast<int>(into), bias, round == Compute::bf16 ? "bf16" : "fp32",
                        static_cast<int>(left_at.contract), static_cast<int>(right_at.contract),
                        bf16_sources ? " bf16 sources" : "", bf16_output ? " bf16 output" : "");
   }
@@ -237,7 +238,8 @@ void check_gemm(const GemmCase& g) {
                       .b = &pw.packed,
                       .into = g.into,
                       .bias = g.bias ? bias_row : ConstView{},
-                      .round = g.round});
+                      .round = g.round,
+                      .sum = g.sum});
     return {{"y", y.values()}};
   });
 }
@@ -270,6 +272,31 @@ TEST(Conformance, GemmShapes) {
       for (const int64_t n : {1, 17, 100})
         for (const int64_t k : {1, 31, 128, 700})
           check_gemm({.left = operand_of(name), .right = operand_of(name), .m = m, .n = n, .k = k});
+}
+
+TEST(Conformance, GemmAsTilesSum) {
+  for (const std::string_view name : operand_names()) {
+    const Operand cast = operand_of(name);
+    if (!cast.factors_are_bf16()) continue;
+    GemmCase plain{.left = cast, .right = cast, .m = 13, .n = 50};
+    plain.sum = SumOrder::tile32;
+    for (const int64_t k : {1, 31, 128, 700}) {
+      plain.k = k;
+      check_gemm(plain);
+    }
+    for (const Contract contract : {Contract::cols, Contract::rows})
+      for (const int hadamard : {0, 64}) {
+        GemmCase turned = plain;
+        turned.k = 140;
+        turned.hadamard = hadamard;
+        turned.left_at = {contract, Side::left};
+        turned.right_at = {contract, Side::right};
+        check_gemm(turned);
+      }
+    plain.into = Into::add;
+    plain.bias = plain.bf16_output = true;
+    check_gemm(plain);
+  }
 }
 
 // Larger than any panel or cache block a driver may use, on every side.

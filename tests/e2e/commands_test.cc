@@ -267,6 +267,7 @@ TEST_F(Commands, InfoTellsOfTheMachine) {
   EXPECT_GE(info["threads"], 1);
   EXPECT_EQ(info["backends"].size(), 2u);
   EXPECT_GT(info["peak_flops"], 0.0);
+  EXPECT_FALSE(info.at("amx").get<std::string>().empty());
   EXPECT_NE(run_well({"info"}).find("measured peak"), std::string::npos);
 }
 

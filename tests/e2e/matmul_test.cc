@@ -103,6 +103,16 @@ TEST_F(Matmul, TransformsAndPrescalesAreUndone) {
   EXPECT_LT(error_of(json, "accumulation"), 1e-5);
 }
 
+TEST_F(Matmul, SumsInTheOrderThatIsAskedFor) {
+  (void)product({"--a", "bf16", "--b", "bf16"});
+  const std::vector<float> chain = c();
+  const Json tiles = product({"--a", "bf16", "--b", "bf16", "--sum", "tile32"});
+  EXPECT_EQ(tiles.at("sum"), "tile32");
+  EXPECT_LT(error_of(tiles, "accumulation"), 1e-6);
+  EXPECT_NE(c(), chain);
+  expect_refused({"matmul", "f:a", "f:b", "--sum", "tile32"}, 1, {"--sum", "tile32", "fp32"});
+}
+
 TEST_F(Matmul, SeedsChooseDraws) {
   const auto values = [&](const char* seed) {
     (void)product({"--a", "mxfp4", "--rounding", "stochastic", "--seed", seed});

@@ -23,6 +23,7 @@ enum Factor : size_t {
   kFrom,
   kCompute,
   kOutput,
+  kSum,
   kSaved,
   kPhase,
   kOverride,
@@ -63,6 +64,7 @@ const std::vector<FeatureFactor>& factors() {
       {"from", {"original", "fprop"}},
       {"compute", {"fp32", "bf16"}},
       {"output", {"compute", "fp32", "bf16"}},
+      {"sum", {"chain", "tile32"}},  // where operands go with it
       {"saved",
        {"",
         "saved = {norm = \"fp8_e4m3\", activation = \"fp8_e4m3\", attention = \"mxfp8_e4m3\"}\n",
@@ -186,6 +188,19 @@ std::string backward_operand(std::string_view operand, std::string_view from) {
   return fmt::format("{{{}{}, from = \"{}\"}}", is_table ? "" : "format = ", keys, from);
 }
 
+bool is_of_bf16(std::string_view operand) {
+  const toml::table table = parse_toml("it = " + std::string(operand), "feature matrix");
+  Operand read = operand_of("fp32");
+  read_operand(read, *find_item(table, "it", ""));
+  return read.factors_are_bf16();
+}
+
+/// The key of a GEMM's sums, where its operands go with it.
+std::string sum_key(std::string_view sum, std::string_view left, std::string_view right) {
+  const bool goes = sum == "chain" || (is_of_bf16(left) && is_of_bf16(right));
+  return goes ? fmt::format(", sum = \"{}\"", sum) : "";
+}
+
 }  // namespace
 
 std::string feature_recipe(const FeatureLevels& levels) {
@@ -196,12 +211,15 @@ std::string feature_recipe(const FeatureLevels& levels) {
       fmt::format("hadamard = {}, hadamard_signs = \"{}\"", level(kHadamard), level(kSigns));
   return fmt::format(
       "compute = \"{}\"\n{}"
-      "linear.fprop = {{input = {}, weight = {}, hadamard = {}, output = \"{}\"}}\n"
-      "linear.dgrad = {{grad = {}, weight = {}, {}}}\n"
-      "linear.wgrad = {{grad = {}, input = {}, {}}}\n{}{}",
+      "linear.fprop = {{input = {}, weight = {}, hadamard = {}, output = \"{}\"{}}}\n"
+      "linear.dgrad = {{grad = {}, weight = {}, {}{}}}\n"
+      "linear.wgrad = {{grad = {}, input = {}, {}{}}}\n{}{}",
       level(kCompute), level(kSaved), level(kInput), level(kWeight), level(kForwardHadamard),
-      level(kOutput), grad, backward_operand(level(kWeight), level(kFrom)), backward, grad,
-      backward_operand(level(kInput), level(kFrom)), backward, level(kPhase), level(kOverride));
+      level(kOutput), sum_key(level(kSum), level(kInput), level(kWeight)), grad,
+      backward_operand(level(kWeight), level(kFrom)), backward,
+      sum_key(level(kSum), grad, level(kWeight)), grad,
+      backward_operand(level(kInput), level(kFrom)), backward,
+      sum_key(level(kSum), grad, level(kInput)), level(kPhase), level(kOverride));
 }
 
 bool features_fit(const FeatureLevels& levels) { return OperandCheck().fits(levels); }

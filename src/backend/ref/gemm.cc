@@ -5,6 +5,7 @@
 
 #include "backend/ref/number.h"
 #include "backend/ref/operand.h"
+#include "base/flush.h"
 #include "format/hadamard.h"
 #include "math/round.h"
 
@@ -13,6 +14,7 @@ namespace {
 
 constexpr int64_t kIntegerChunk = 131072;  // K up to which int8 products sum exactly in int32
 constexpr int64_t kMxfp4Group = 128;
+constexpr int64_t kTileDepth = 32;
 
 /// One operand as the rules see it.
 struct Factor {
@@ -41,6 +43,11 @@ struct Factor {
   }
   /// Element with its block's scale; blocked operands only.
   [[nodiscard]] float decoded(int64_t r, int64_t k) const { return row(r)[k] * parts.scale(r, k); }
+  /// As tiles read it.
+  [[nodiscard]] float in_tile(int64_t r, int64_t k) const {
+    if (k >= spec.k_padded()) return 0;
+    return flushed(blocked() ? decoded(r, k) : row(r)[k]);
+  }
 };
 
 /// A row of A, a row of B, and their common length.
@@ -129,6 +136,18 @@ float fp32_scale_sum(const Dot& d) {
   return acc;
 }
 
+float tile_sum(const Dot& d, float acc) {
+  for (int64_t first = 0; first < d.k; first += kTileDepth) {
+    float even = 0, odd = 0;
+    for (int64_t k = first; k < first + kTileDepth; k += 2) {
+      even = flushed_fma(d.a.in_tile(d.i, k), d.b.in_tile(d.j, k), even);
+      odd = flushed_fma(d.a.in_tile(d.i, k + 1), d.b.in_tile(d.j, k + 1), odd);
+    }
+    acc = flushed(flushed(acc) + flushed(even + odd));
+  }
+  return acc + 0.0f;
+}
+
 using Accumulate = float (*)(const Dot&);
 
 /// The row of the table in gemm.h; null: the element chain, which may start from y.
@@ -162,14 +181,18 @@ void perform(const Gemm& op) {
   const auto alpha = static_cast<float>(hadamard_alpha(a.spec.hadamard.size) / prescales);
   const bool carry = op.into == Into::carry;
   NG_CHECK(!carry || (!left.scaled() && !right.scaled() && alpha == 1.0f), alpha);
-  const int64_t block = common_block(left, right);
+  const bool tiles = op.sum == SumOrder::tile32;
+  NG_CHECK(!tiles || (a.spec.cast.factors_are_bf16() && b.spec.cast.factors_are_bf16()));
+  const int64_t block = tiles ? 0 : common_block(left, right);
   const Reader bias(op.bias);
   const Writer y(op.y);
   for (int64_t i = 0; i < op.y.rows; ++i) {
     for (int64_t j = 0; j < op.y.cols; ++j) {
       const Dot dot = {left, right, i, j, k, block};
       const float start = carry ? y(i, j) : 0.0f;
-      const float acc = rule == nullptr ? element_chain(dot, 0, k, start) : rule(dot);
+      const float acc = tiles             ? tile_sum(dot, start)
+                        : rule == nullptr ? element_chain(dot, 0, k, start)
+                                          : rule(dot);
       const float factor = left.late_scale(i) * right.late_scale(j) * alpha;
       float t = acc * factor;
       if (op.bias.rows > 0) t += bias(0, j);

@@ -23,6 +23,14 @@
 //   both blocked, an FP32 or pow2      acc = fma(S_b, fl32(sa · sb), acc), b ascending
 //   scale on either side
 //
+//   SumOrder::tile32, any pair of factors_are_bf16(), in their place: as matrix tiles sum
+//   (TDPBF16PS of Intel's SDM, volume 2), 32 of K at a time; K is filled up with products +0 · +0:
+//     even = fma(a_k, b_k, even) over the even k of the 32, from +0;  odd likewise;
+//     acc = fl32(acc + fl32(even + odd)), from 0 (or from y: Into::carry)
+//   with a_k, b_k the elements, of blocked operands v_k. Subnormals are zeros of their sign, read
+//   and made, here and only here [base/flush.h]. At the end -0 becomes +0, so that signs of zeros
+//   in operands do not show.
+//
 //   Blocks b have the smaller of the two block lengths along K (it must divide the larger).
 //   S_b = FP32 fma chain from 0 over the block, k ascending (exact for FP4, FP6 and MXINT8 pairs).
 //   The scale of a block is m · 2^e: E8M0 has m = 1, e = code - 127; E4M3 has m = its value, e = 0;

@@ -21,7 +21,7 @@ namespace {
 
 struct MatmulArgs {
   std::string a, b, out;
-  std::string a_format = "fp32", b_format = "fp32", rounding;
+  std::string a_format = "fp32", b_format = "fp32", rounding, sum = "chain";
   int64_t hadamard = 0;
   MachineFlags machine;
   uint64_t seed = 1;
@@ -117,6 +117,7 @@ Json operand_json(const Matrix& matrix, const Operand& cast, const OperandStats&
 void print_text(const ProductJob& job, const MeasuredProduct& product) {
   print("C ({}, {}) = A·Bᵀ over K = {}\n  A  {}\n  B  {}\n", job.m(), job.n(), job.k(),
         describe(job.a_cast), describe(job.b_cast));
+  if (job.sum != SumOrder::chain) print("  sums as {}\n", name_of(job.sum));
   if (job.hadamard.size > 0) print("  Hadamard transform of {} values\n", job.hadamard.size);
   Table table({"error of", "relative", "SQNR dB", "max abs", "against"}, 1);
   const auto row = [&](const char* name, const ErrorMetrics& errors, const char* against) {
@@ -143,6 +144,8 @@ void matmul(const MatmulArgs& args) {
   job.a_cast = operand_at("--a", args.a_format, args.rounding);
   job.b_cast = operand_at("--b", args.b_format, args.rounding);
   require_fitting_blocks(job.a_cast, job.b_cast);
+  if (args.sum == name_of(SumOrder::tile32)) job.sum = SumOrder::tile32;
+  require_summable(job.sum, job.a_cast, job.b_cast);
   const Matrix a = matrix_of(args.a), b = matrix_of(args.b);
   check_shapes(args, a, b);
   if (!args.out.empty()) check_out(args.out, a, b);
@@ -169,6 +172,7 @@ void matmul(const MatmulArgs& args) {
                 {"n", job.n()},
                 {"k", job.k()},
                 {"hadamard", job.hadamard.size},
+                {"sum", name_of(job.sum)},
                 {"finite_outputs", product.total.values},
                 {"a", operand_json(a, job.a_cast, product.a_counts)},
                 {"b", operand_json(b, job.b_cast, product.b_counts)},
@@ -190,6 +194,8 @@ void declare_matmul(Flags flags, MatmulArgs& args) {
       .one_of({0, 16, 32, 64, 128});
   flags.option("--rounding", args.rounding, "of both: nearest or stochastic")
       .one_of({"nearest", "stochastic"});
+  flags.option("--sum", args.sum, "order of its sums, as the recipes' key: chain or tile32")
+      .one_of({"chain", "tile32"});
   add_seed(flags, args.seed, "of stochastic rounding");
   flags.option("--out FILE", args.out, "safetensors file for C");
   args.machine.declare(flags);

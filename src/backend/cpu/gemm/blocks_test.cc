@@ -59,7 +59,7 @@ TEST(GemmBlocks, PairsAtOddSizes) {
 TEST(GemmBlocks, UnitsByFormat) {
   const auto of = [](std::string_view a, std::string_view b) {
     OperandSpec left = spec_of(operand_of(a), Side::left, 16, 128, 32);
-    return units_of(left, spec_of(operand_of(b), Side::right, 16, 128, 32));
+    return units_of(left, spec_of(operand_of(b), Side::right, 16, 128, 32), SumOrder::chain);
   };
   for (const Isa isa : supported_isas()) {
     force_isa(isa);

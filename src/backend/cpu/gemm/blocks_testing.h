@@ -247,6 +247,7 @@ inline void check_values(const Pair& pair, const Shape& shape, std::vector<float
             << pair.name << " on " << name_of(isa) << ", " << shape.m << "x" << shape.n << "x"
             << shape.k << " at " << i << ": " << y[i] << " is not " << wanted[i];
     }
+    if (out.into == Into::carry) continue;  // in FP32 alone
     SCOPED_TRACE(
         fmt::format("{} on {}, {}x{}x{}", pair.name, name_of(isa), shape.m, shape.n, shape.k));
     ASSERT_NO_FATAL_FAILURE(check_bf16(workspaces[1], out, shape, before, wanted));

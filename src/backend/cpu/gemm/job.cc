@@ -97,7 +97,7 @@ int64_t short_words(const Microkernel& kernel, const GemmRule& rule, const Opera
 // Integers give the bits of FP32: sums that it holds, scales that multiply them exactly where the
 // rule rounds twice.
 bool are_exact_integers(const GemmRule& rule, const OperandSpec& a, const OperandSpec& b) {
-  if (rule.sum == Sum::chain) return false;
+  if (rule.sum == Sum::chain || rule.sum == Sum::tile32) return false;
   if (rounds_products(rule, a, b) || largest_sum(rule, a, b) >= 0x1p24) return false;
   // Exact in every scale it is multiplied into: a large one would overflow, one of FP32 underflow.
   const float unit = unit_of(a) * unit_of(b);
@@ -171,8 +171,8 @@ void multiply_integers(Job& job, const OperandSpec& a, const OperandSpec& b) {
 
 }  // namespace
 
-Units units_of(const OperandSpec& a, const OperandSpec& b) {
-  return units_of(current_microkernel(), rule_of(a, b), a, b);
+Units units_of(const OperandSpec& a, const OperandSpec& b, SumOrder sum) {
+  return units_of(current_microkernel(), rule_of(a, b, sum), a, b);
 }
 
 Job job_of(const Gemm& out) {
@@ -181,7 +181,10 @@ Job job_of(const Gemm& out) {
            b.spec.rows, out.y.cols);
   NG_CHECK(a.spec.k_padded() == b.spec.k_padded() && a.spec.hadamard == b.spec.hadamard,
            a.spec.k_padded(), b.spec.k_padded());
-  Job job{.out = out, .kernel = current_microkernel(), .rule = rule_of(a.spec, b.spec)};
+  Job job{.out = out,
+          .kernel = current_microkernel(),
+          .rule = rule_of(a.spec, b.spec, out.sum),
+          .tile32 = current_tile32()};
   job.a = panel_source(a, job.rule.a_scales, job.rule.segment);
   job.b = panel_source(b, job.rule.b_scales, job.rule.segment);
   job.units = units_of(job.kernel, job.rule, a.spec, b.spec);
@@ -199,11 +202,12 @@ Job job_of(const Gemm& out) {
   job.m = out.y.rows;
   job.n = out.y.cols;
   job.k = a.spec.k_padded();
+  if (job.rule.sum == Sum::tile32) job.k = round_up(job.k, kTileDepth);
   job.scaled = job.a.has_end_scale() || job.b.has_end_scale() || job.rule.alpha != 1.0f;
   if (job.has_scaled_sums())  // their operands have blocks, so no scales of rows
     job.factor = job.a.end_scale(0) * job.b.end_scale(0) * job.rule.alpha;
-  NG_CHECK(out.into != Into::carry ||
-           (job.rule.sum == Sum::chain && !job.scaled && !job.stores_bf16()));
+  const bool is_chain = job.rule.sum == Sum::chain || job.rule.sum == Sum::tile32;
+  NG_CHECK(out.into != Into::carry || (is_chain && !job.scaled && !job.stores_bf16()));
   plan(job);
   return job;
 }

@@ -3,7 +3,7 @@
 
 #include <bit>
 
-#include "backend/cpu/gemm/isa/microkernel.h"
+#include "backend/cpu/gemm/isa/tile32.h"
 #include "backend/cpu/gemm/panel.h"
 #include "backend/cpu/gemm/rule.h"
 #include "backend/cpu/gemm/tile.h"
@@ -21,6 +21,7 @@ struct Job {
   Rows<Bf16> y16{};   // where it is stored as BF16
   const Microkernel& kernel;
   GemmRule rule;
+  Tile32Kernel* tile32 = nullptr;  // Sum::tile32
   PanelSource a{};
   PanelSource b{};
   int64_t m = 0, n = 0, k = 0;
@@ -67,7 +68,7 @@ struct Job {
   }
   /// Sums of segments are scaled.
   [[nodiscard]] bool has_scaled_sums() const {
-    return rule.sum != Sum::chain && rule.sum != Sum::integer;
+    return rule.sum != Sum::chain && rule.sum != Sum::integer && rule.sum != Sum::tile32;
   }
   [[nodiscard]] bool stores_bf16() const { return y16.data != nullptr; }
   [[nodiscard]] bool rounds_to_bf16() const { return stores_bf16() || out.round == Compute::bf16; }
@@ -78,7 +79,7 @@ struct Job {
 };
 
 /// What multiplies such operands with the instruction set in use.
-[[nodiscard]] Units units_of(const OperandSpec& a, const OperandSpec& b);
+[[nodiscard]] Units units_of(const OperandSpec& a, const OperandSpec& b, SumOrder sum);
 
 /// Checks that the operands fit each other and the output.
 [[nodiscard]] Job job_of(const Gemm& op);

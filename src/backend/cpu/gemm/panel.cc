@@ -61,6 +61,16 @@ int64_t shift_values(const PanelSource& source, int width, int64_t count) {
 
 void pack_panel(const PanelSource& source, const PanelPlace& place, const Panel& panel) {
   if (place.count == 0) return;
+  const int64_t exists = std::max<int64_t>(source.k - place.k, 0);
+  if (place.count > exists && !source.is_read_in_place()) {
+    NG_CHECK(source.units == Units::fp32);  // sums that fill up K are made of it
+    PanelPlace inside = place;
+    inside.count = exists;
+    pack_panel(source, inside, panel);
+    std::fill(panel.elements + exists * place.width, panel.elements + place.count * place.width,
+              0.0f);
+    return;
+  }
   pack_scales(source, place, panel);
   if (source.units == Units::int8) return pack_words(source, place, panel);
   if (source.units == Units::int16 && source.interleaved)

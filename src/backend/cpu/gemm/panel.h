@@ -51,6 +51,8 @@ struct PanelSource {
   const float* row_scale = nullptr;     ///< [rows], factor at the end; null: 1
   const float* tensor_scale = nullptr;  ///< [1], factor at the end; null: 1
 
+  /// Of such a source, packing reads +0 beyond its k by itself.
+  [[nodiscard]] bool is_read_in_place() const { return scales == nullptr; }
   [[nodiscard]] bool has_end_scale() const {
     return row_scale != nullptr || tensor_scale != nullptr;
   }

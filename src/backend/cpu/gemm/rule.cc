@@ -42,15 +42,24 @@ GemmRule rule_of_blocks(const OperandSpec& a, const OperandSpec& b) {
   return rule;
 }
 
+ScaleUse decoded_scales(const OperandSpec& spec) {
+  return is_blocked(spec) ? ScaleUse::decoded : ScaleUse::none;
+}
+
 }  // namespace
 
 bool is_blocked(const OperandSpec& spec) {
   return spec.cast.block.kind == Block::Kind::tile && !spec.cast.is_unscaled();
 }
 
-GemmRule rule_of(const OperandSpec& a, const OperandSpec& b) {
+GemmRule rule_of(const OperandSpec& a, const OperandSpec& b, SumOrder sum) {
   GemmRule rule;
-  if (is_blocked(a) && is_blocked(b)) {
+  if (sum == SumOrder::tile32) {
+    NG_CHECK(a.cast.factors_are_bf16() && b.cast.factors_are_bf16());
+    rule = {.sum = Sum::tile32, .unit = kTileDepth};
+    rule.a_scales = decoded_scales(a);
+    rule.b_scales = decoded_scales(b);
+  } else if (is_blocked(a) && is_blocked(b)) {
     rule = rule_of_blocks(a, b);
   } else if (is_blocked(a)) {
     rule.a_scales = ScaleUse::decoded;

@@ -12,6 +12,7 @@ enum class Sum : uint8_t {
   groups,      ///< mxfp4 pairs: FP64 inside groups of four blocks, FP32 across them
   scaled_add,  ///< acc += S_b · scales, rounded where scalbn rounds
   scaled_fma,  ///< acc = fma(S_b, fl32(sa · sb), acc)
+  tile32,      ///< two chains of 16 products each, then their sum, then acc + that
 };
 
 /// What packing does with the block scales of one operand.
@@ -24,6 +25,7 @@ enum class ScaleUse : uint8_t {
 
 constexpr int64_t kPair = 2;               ///< BF16 or int16 values of one dot product
 constexpr int64_t kWord = 4;               ///< int8 values of one dot product
+constexpr int64_t kTileDepth = 32;         ///< values along K of one Sum::tile32
 constexpr int64_t kGroup = 128;            ///< values of an mxfp4 group
 constexpr int64_t kGroupBlocks = 4;        ///< blocks of 32 in it
 constexpr int64_t kGroupFactor = 8;        ///< most that aligns a block: 128 · (12 · 8)² < 2^24
@@ -41,7 +43,7 @@ struct GemmRule {
   float alpha = 1.0f;  ///< undoes prescales and Hadamard transform
 };
 
-[[nodiscard]] GemmRule rule_of(const OperandSpec& a, const OperandSpec& b);
+[[nodiscard]] GemmRule rule_of(const OperandSpec& a, const OperandSpec& b, SumOrder sum);
 
 /// Scales change along K.
 [[nodiscard]] bool is_blocked(const OperandSpec& spec);

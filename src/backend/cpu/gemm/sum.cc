@@ -123,8 +123,10 @@ void run_tile(const Job& job, const Place& place, const Panel& a, const Local& l
   const Route route = route_of(job, place, local, sum != Sum::integer);
   if (sum == Sum::integer)
     sum_with_totals(job, place, a, local, route.from);
-  else if (sum != Sum::chain)
+  else if (job.has_scaled_sums())
     sum_segments(job, place.count, a, local, route.from, route.to, route.factor);
+  else if (sum == Sum::tile32)
+    job.tile32(place.count, a.elements, local.right.elements, route.from, route.to);
   else if (job.units == Units::bf16)
     sum_bf16_pairs(job, place.count, a, local, route.from, route.to);
   else

@@ -139,6 +139,8 @@ bool is_mxfp4(const PackedOperand& packed) {
 }  // namespace
 
 void perform(Stream stream, const Gemm& op) {
+  if (op.sum != SumOrder::chain)
+    throw Unsupported("cuda: gemm in the order " + std::string(name_of(op.sum)));
   const OperandSpec &a = op.a->spec, &b = op.b->spec;
   NG_CHECK(a.k_padded() == b.k_padded(), a.k_padded(), b.k_padded());
   NG_CHECK(a.hadamard == b.hadamard, a.hadamard.size, b.hadamard.size);

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#include "backend/cpu/gemm/isa/microkernel.h"
+#include "backend/cpu/gemm/isa/tile32.h"
 
 HWY_PUSH_ATTRIBUTES("avx2,fma")
 namespace ng::cpu {
@@ -18,10 +18,15 @@ namespace {
 
 #include "backend/cpu/gemm/isa/tile-inl.h"
 
+#include "backend/cpu/gemm/isa/tile32-inl.h"
+
 }  // namespace
 
 void chain_avx2(int64_t count, const float* a, const float* b, TileIn from, TileOut to) {
   chain<Fma<Vectors256>>(count, a, b, from, to);
+}
+void tile32_avx2(int64_t count, const float* a, const float* b, TileIn from, TileOut to) {
+  tile32<Fma<Vectors256>, 2>(count, a, b, from, to);
 }
 void scaled_avx2(const SegmentRun& run, TileIn from, TileOut to) {
   Segments<Fma<Vectors256>>::add_scaled(run, from, to);

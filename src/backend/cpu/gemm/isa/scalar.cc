@@ -3,7 +3,8 @@
 #include <bit>
 #include <cmath>
 
-#include "backend/cpu/gemm/isa/microkernel.h"
+#include "backend/cpu/gemm/isa/tile32.h"
+#include "base/flush.h"
 
 namespace ng::cpu {
 namespace {
@@ -66,7 +67,25 @@ void add_scaled(const SegmentRun& run, TileIn from, TileOut to) {
     for (int j = 0; j < kCols; ++j) to.data[i * to.stride + j] *= run.factor;
 }
 
+// The sum of 32 products, k-major panels from those of row i and column j on. [ref/gemm.h]
+float tile_step(const float* a, const float* b) {
+  float sums[2] = {};  // of even and of odd k
+  for (int k = 0; k < 32; ++k, a += kRows, b += kCols)
+    sums[k % 2] = flushed_fma(flushed(*a), flushed(*b), sums[k % 2]);
+  return flushed(sums[0] + sums[1]);
+}
+
 }  // namespace
+
+void tile32_scalar(int64_t count, const float* a, const float* b, TileIn from, TileOut to) {
+  chain_scalar(0, nullptr, nullptr, from, to);
+  for (; count > 0; count -= 32, a += 32 * kRows, b += 32 * kCols)
+    for (int i = 0; i < kRows; ++i)
+      for (int j = 0; j < kCols; ++j) {
+        float& acc = to.data[i * to.stride + j];
+        acc = flushed(flushed(acc) + tile_step(a + i, b + j)) + 0.0f;
+      }
+}
 
 void chain_scalar(int64_t count, const float* a, const float* b, TileIn from, TileOut to) {
   float acc[kRows][kCols] = {};
