@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 
+#include "base/amx.h"
 #include "base/bf16_dot.h"
 #include "base/error.h"
 
@@ -33,13 +34,16 @@ bool has_exact_bf16_dots() {
   return has_avx512_vnni() && has_avx512_bf16() && bf16_dots_are_fmas();
 }
 
-constexpr std::array<Row, 6> kIsas = {
+bool has_amx() { return has_avx512_vnni() && amx_state() == AmxState::works; }
+
+constexpr std::array<Row, 7> kIsas = {
     {{Isa::scalar, "scalar", HWY_SCALAR, nothing_more},
      {Isa::avx2, "avx2", HWY_AVX2, nothing_more},
      {Isa::avxvnni, "avxvnni", HWY_AVX2, has_avx_vnni},
      {Isa::avx512, "avx512", HWY_AVX3, nothing_more},
      {Isa::avx512vnni, "avx512vnni", HWY_AVX3, has_avx512_vnni},
-     {Isa::avx512bf16, "avx512bf16", HWY_AVX3, has_exact_bf16_dots}}};
+     {Isa::avx512bf16, "avx512bf16", HWY_AVX3, has_exact_bf16_dots},
+     {Isa::avx512amx, "avx512amx", HWY_AVX3, has_amx}}};
 
 const Row& row_of(Isa isa) { return kIsas[static_cast<size_t>(isa)]; }
 

@@ -10,8 +10,8 @@ namespace ng {
 /// Instruction sets the binary contains kernels for, weakest first. "vnni": with dot products of
 /// four int8 or two int16 values; their other kernels are those of the set without. "bf16": with
 /// those and dot products of two BF16 values, on CPUs where these have the bits of FP32 FMAs
-/// (bf16_dot.h).
-enum class Isa { scalar, avx2, avxvnni, avx512, avx512vnni, avx512bf16 };
+/// (bf16_dot.h). "amx": those of avx512vnni with matrix tiles of BF16 and int8 (amx.h).
+enum class Isa { scalar, avx2, avxvnni, avx512, avx512vnni, avx512bf16, avx512amx };
 
 [[nodiscard]] std::string_view name_of(Isa isa);
 

@@ -253,6 +253,13 @@ inline void check_values(const Pair& pair, const Shape& shape, std::vector<float
     ASSERT_NO_FATAL_FAILURE(check_bf16(workspaces[1], out, shape, before, wanted));
   }
   force_isa("auto");
+  std::vector<float> y = before;
+  out.y = {y.data(), shape.m, shape.n, shape.n};
+  gemm(workspaces[1], out, &scalar_matrix_kernels());
+  for (size_t i = 0; i < y.size(); ++i)
+    ASSERT_TRUE(same(y[i], wanted[i]))
+        << pair.name << " on scalar tiles, " << shape.m << "x" << shape.n << "x" << shape.k
+        << " at " << i << ": " << y[i] << " is not " << wanted[i];
 }
 
 inline void check(const Pair& pair, const Shape& shape, Data data, const Gemm& out = {}) {

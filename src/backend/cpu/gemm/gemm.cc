@@ -23,6 +23,7 @@
 #include "backend/cpu/gemm/pairs.h"
 #include "backend/cpu/gemm/scratch.h"
 #include "backend/cpu/gemm/sum.h"
+#include "backend/cpu/gemm/tile_panels.h"
 
 namespace ng::cpu {
 namespace {
@@ -69,7 +70,11 @@ void run_strip(const Job& job, const Chunk& chunk, const Shared& shared, const L
   place.k = chunk.k;
   do {
     place.count = std::min(job.block_k, chunk.k_end - place.k);
-    pack_panel(job.b, {place.col, cols, place.k, place.count}, local.right);
+    const PanelPlace right{place.col, cols, place.k, place.count};
+    if (job.on_tiles)
+      pack_tile_panel(job, Side::right, right, local.right);
+    else
+      pack_panel(job.b, right, local.right);
     if (job.may_flush) note_smallest(local.right, cols, place.count);
     for (int64_t p = 0; p < panels; ++p) {
       place.row = chunk.row + p * rows;
@@ -95,14 +100,18 @@ void pack_left(const Job& job, const Chunk& chunk, const Shared& shared, float* 
   for (int64_t k = chunk.k; k < chunk.k_end; k += job.block_k) {
     PanelPlace place{chunk.row + first * rows, rows, k, std::min(job.block_k, chunk.k_end - k)};
     Panel panel = shared.panel(job, first, k - chunk.k);
-    if (job.a.transposed) {
+    const bool together = job.a.transposed && !job.on_tiles;
+    if (together) {
       const int64_t stride = job.elements(job.block_k * rows);
       pack_transposed(job.a, place, {panel.elements, end - first, stride});
     }
     for (int64_t p = first; p < end; ++p, place.row += rows) {
       panel = shared.panel(job, p, k - chunk.k);
       panel.shifts = shifts;
-      if (!job.a.transposed) pack_panel(job.a, place, panel);
+      if (job.on_tiles)
+        pack_tile_panel(job, Side::left, place, panel);
+      else if (!together)
+        pack_panel(job.a, place, panel);
       if (job.may_flush) note_smallest(panel, rows, place.count);
     }
   }
@@ -125,9 +134,11 @@ void run_chunk(const Workspace& workspace, const Job& job, const Chunk& chunk, b
 
 }  // namespace
 
-void gemm(Workspace& workspace, const Gemm& op) {
+void gemm(Workspace& workspace, const Gemm& op) { gemm(workspace, op, current_matrix_kernels()); }
+
+void gemm(Workspace& workspace, const Gemm& op, const MatrixKernels* tiles) {
   if (op.y.rows == 0 || op.y.cols == 0) return;
-  const Job job = job_of(op);
+  const Job job = job_of(op, tiles);
   Chunk chunk;
   for (chunk.row = 0; chunk.row < job.m; chunk.row += job.chunk_m) {
     chunk.rows = std::min(job.chunk_m, job.m - chunk.row);

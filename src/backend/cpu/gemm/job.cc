@@ -150,6 +150,35 @@ Units units_of(const Microkernel& kernel, const GemmRule& rule, const OperandSpe
   return takes_int16(kernel, rule, a, b) ? Units::int16 : Units::fp32;
 }
 
+// Tiles multiply 32 bytes along K at least, BF16 in the order tile32 alone, and integers. Null
+// where these are no such operands, or no tiles.
+const MatrixKernels* tiles_for(const GemmRule& rule, const OperandSpec& a, const OperandSpec& b,
+                               const MatrixKernels* tiles) {
+  constexpr int64_t kLeast = 32;
+  if (rule.sum == Sum::tile32) return tiles;
+  const bool are_words = has_words(a) && has_words(b) && rule.segment % kLeast == 0 &&
+                         a.k_padded() % kLeast == 0 && are_exact_integers(rule, a, b);
+  return are_words ? tiles : nullptr;
+}
+
+Units units_on_tiles(const GemmRule& rule) {
+  return rule.sum == Sum::tile32 ? Units::bf16 : Units::int8;
+}
+
+void lay_out_for_tiles(Job& job) {
+  constexpr int64_t kDeep = 16, kShallow = 8;  // words along K of an instruction
+  job.a.biased = job.b.biased = false;
+  if (job.units == Units::bf16) {
+    job.a.units = job.b.units = Units::fp32;  // narrowed to pairs afterwards
+    job.left_words = kDeep;
+  } else if (job.rule.sum == Sum::groups) {
+    job.left_words = kGroup / kWord;  // whose blocks may have to be multiplied alone
+  } else {
+    const bool is_deep = job.rule.segment % (kDeep * kWord) == 0 && job.k % (kDeep * kWord) == 0;
+    job.left_words = is_deep ? kDeep : kShallow;
+  }
+}
+
 void multiply_bf16(Job& job, bool may_flush) {
   job.may_flush = may_flush;
   job.a.ends_negative = true;
@@ -172,26 +201,33 @@ void multiply_integers(Job& job, const OperandSpec& a, const OperandSpec& b) {
 }  // namespace
 
 Units units_of(const OperandSpec& a, const OperandSpec& b, SumOrder sum) {
-  return units_of(current_microkernel(), rule_of(a, b, sum), a, b);
+  const GemmRule rule = rule_of(a, b, sum);
+  if (tiles_for(rule, a, b, current_matrix_kernels()) != nullptr) return units_on_tiles(rule);
+  return units_of(current_microkernel(), rule, a, b);
 }
 
-Job job_of(const Gemm& out) {
+Job job_of(const Gemm& out, const MatrixKernels* tiles) {
   const PackedOperand &a = *out.a, &b = *out.b;
   NG_CHECK(a.spec.rows == out.y.rows && b.spec.rows == out.y.cols, a.spec.rows, out.y.rows,
            b.spec.rows, out.y.cols);
   NG_CHECK(a.spec.k_padded() == b.spec.k_padded() && a.spec.hadamard == b.spec.hadamard,
            a.spec.k_padded(), b.spec.k_padded());
+  const GemmRule rule = rule_of(a.spec, b.spec, out.sum);
+  tiles = tiles_for(rule, a.spec, b.spec, tiles);
+  const bool on_tiles = tiles != nullptr;
   Job job{.out = out,
-          .kernel = current_microkernel(),
-          .rule = rule_of(a.spec, b.spec, out.sum),
-          .tile32 = current_tile32()};
+          .kernel = on_tiles ? tiles->kernel : current_microkernel(),
+          .rule = rule,
+          .tile32 = on_tiles ? tiles->tile32 : current_tile32(),
+          .on_tiles = on_tiles};
   job.a = panel_source(a, job.rule.a_scales, job.rule.segment);
   job.b = panel_source(b, job.rule.b_scales, job.rule.segment);
-  job.units = units_of(job.kernel, job.rule, a.spec, b.spec);
+  job.units = on_tiles ? units_on_tiles(rule) : units_of(job.kernel, job.rule, a.spec, b.spec);
   job.a.units = job.b.units = job.units;
   job.rounds_products = rounds_products(job.rule, a.spec, b.spec);
   if (job.has_integers()) multiply_integers(job, a.spec, b.spec);
-  if (job.units == Units::bf16) multiply_bf16(job, !are_never_subnormal(a.spec, b.spec));
+  if (job.units == Units::bf16 && !on_tiles)
+    multiply_bf16(job, !are_never_subnormal(a.spec, b.spec));
   require_values(out.kName, {out.y});
   require_fp32(out.kName, {out.bias});
   if (out.y.is(bf16_format()))
@@ -203,6 +239,7 @@ Job job_of(const Gemm& out) {
   job.n = out.y.cols;
   job.k = a.spec.k_padded();
   if (job.rule.sum == Sum::tile32) job.k = round_up(job.k, kTileDepth);
+  if (on_tiles) lay_out_for_tiles(job);
   job.scaled = job.a.has_end_scale() || job.b.has_end_scale() || job.rule.alpha != 1.0f;
   if (job.has_scaled_sums())  // their operands have blocks, so no scales of rows
     job.factor = job.a.end_scale(0) * job.b.end_scale(0) * job.rule.alpha;

@@ -3,6 +3,7 @@
 
 #include <bit>
 
+#include "backend/cpu/gemm/isa/matrix.h"
 #include "backend/cpu/gemm/isa/tile32.h"
 #include "backend/cpu/gemm/panel.h"
 #include "backend/cpu/gemm/rule.h"
@@ -35,6 +36,8 @@ struct Job {
   bool scaled = false;           // outputs are multiplied at the end
   float factor = 1.0f;           // scaled sums: by this one, which their kernels can do
   int64_t words = 0;             // that int16 sums hold; 0: sums are int32
+  bool on_tiles = false;         // of matrices: the kernels are those of MatrixKernels
+  int64_t left_words = 0;        // of a piece of their left panels [tile_panels.h]
   bool partial_in_y = true;
 
   [[nodiscard]] int64_t segments(int64_t count) const {
@@ -82,6 +85,7 @@ struct Job {
 [[nodiscard]] Units units_of(const OperandSpec& a, const OperandSpec& b, SumOrder sum);
 
 /// Checks that the operands fit each other and the output.
-[[nodiscard]] Job job_of(const Gemm& op);
+/// `tiles`: for products that matrix tiles take; null: there are none.
+[[nodiscard]] Job job_of(const Gemm& op, const MatrixKernels* tiles);
 
 }  // namespace ng::cpu

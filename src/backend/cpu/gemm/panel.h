@@ -33,6 +33,7 @@ struct PanelSource {
   Units units = Units::fp32;   ///< decides what a panel's element is: FP32; bf16, int16: two values
                                ///< along K, the first in the high or the low half; int8: four
   int64_t short_words = 0;     ///< words: SegmentRun::words of short dots (isa/microkernel.h)
+  bool biased = true;          ///< words: b's values have 128 added, which a's panels undo
   bool ends_negative = false;  ///< pairs of BF16: beyond an odd count stands -0 instead of +0
   bool transposed = false;     ///< memory is [k][row] instead of [row][k]
   const void* data = nullptr;

@@ -41,7 +41,7 @@ struct Shared {
     const int64_t segments = job.segments(job.block_k) * (job.super_k / job.block_k);
     elements = carver.take<float>(job.elements(job.chunk_m * job.super_k));
     scales = carver.take<float>(job.chunk_m * segments);
-    if (job.units == Units::int8) {
+    if (job.units == Units::int8 && !job.on_tiles) {
       starts = carver.take<int32_t>(job.chunk_m * segments * job.sums());
       if (job.words == 0) group_starts = carver.take<int32_t>(job.chunk_m * segments);
     }

@@ -41,8 +41,16 @@ struct Tile {
     run.scales.right_power_of_two = job.b.power_of_two;
     run.scales.right_shared = job.b.shares_scales;
     run.words = job.words;
+    if (job.left_words != 0) find_piece(run, k);
     if (local.right.factors != nullptr) run.factors = local.right.factors + s * cols;
     return run;
+  }
+
+  // In left panels of matrix tiles, whose rows lie one behind the other in pieces.
+  void find_piece(SegmentRun& run, int64_t k) const {
+    const int64_t word = job.elements(k), first = word / job.left_words * job.left_words;
+    run.left_words = std::min(job.left_words, job.elements(count) - first);
+    run.a = a.elements + first * job.kernel.rows + (word - first);
   }
 
   // The sums of one segment alone, as FP32.

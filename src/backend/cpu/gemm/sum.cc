@@ -21,7 +21,12 @@ void sum_integers(const Job& job, const Place& place, const Panel& a, const Loca
     if (job.has_integers()) {
       const int32_t* starts = a.starts;
       if (starts != nullptr) starts += k / kIntegerSegment * shape.rows;
-      job.dots().plain({.count = count, .a = left, .b = right, .starts = starts, .scales = {}},
+      job.dots().plain({.count = count,
+                        .a = left,
+                        .b = right,
+                        .starts = starts,
+                        .scales = {},
+                        .left_words = job.left_words},
                        local.totals);
     } else {
       job.chains().chain(count, left, right, {}, {local.sums, shape.cols});
@@ -126,7 +131,7 @@ void run_tile(const Job& job, const Place& place, const Panel& a, const Local& l
   else if (job.has_scaled_sums())
     sum_segments(job, place.count, a, local, route.from, route.to, route.factor);
   else if (sum == Sum::tile32)
-    job.tile32(place.count, a.elements, local.right.elements, route.from, route.to);
+    job.tile32(job.elements(place.count), a.elements, local.right.elements, route.from, route.to);
   else if (job.units == Units::bf16)
     sum_bf16_pairs(job, place.count, a, local, route.from, route.to);
   else

@@ -63,8 +63,8 @@ struct Same {
 };
 
 template <class D, class Change>
-HWY_INLINE void CopyWithBias(D d, const Run& run, const Change& change) {
-  const auto bias = hn::Set(d, 0x80808080u);
+HWY_INLINE void CopyWithBias(D d, const Run& run, uint32_t of_word, const Change& change) {
+  const auto bias = hn::Set(d, of_word);
   for (int64_t w = 0; w < run.words; ++w)
     hn::StoreU(hn::Xor(change(hn::LoadU(d, run.from + w * run.stride)), bias), d,
                run.to + w * run.width);
@@ -162,7 +162,7 @@ HWY_INLINE void PackLanes(D d, const PanelSource& source, const PanelPlace& plac
                   width};
     const auto change = change_of(s * width + first);
     if (panel.starts == nullptr)
-      CopyWithBias(d, run, change);
+      CopyWithBias(d, run, source.biased ? 0x80808080u : 0u, change);
     else if (source.short_words != 0)
       starts.Add(s, CopyAndStartHalves(d, run, change));
     else

@@ -13,7 +13,8 @@
 namespace ng::cpu {
 
 /// The elements of one panel of a source of words, and their starts: words (four values along K)
-/// stay as they are but for their shifts and, in a panel without starts (b's), a bias of 128.
+/// stay as they are but for their shifts and, in a panel without starts (b's) of a biased source, a
+/// bias of 128.
 /// Sum::groups: panel.shifts are the factors 1, 2, 4 or 8 of every segment and row, which keep the
 /// values within int8; where the panel has `factors` they go there and the values stay as they are.
 void pack_words(const PanelSource& source, const PanelPlace& place, const Panel& panel);

@@ -23,13 +23,14 @@ constexpr DotKernels kShortAvx512 = {short_dot_avx512, short_dot_scaled_avx512};
 // 24 (AVX2: 12) accumulators hide the latency of two FMA units; 8 and 48 divide the usual widths.
 // On Zen 5, 8x48, 9x48, 12x32 and 14x32 all reach 97 to 99 % of the FMA peak. AVX2 takes its rows
 // in parts of four or two, which fit the registers: eight halve what is read from the L2 cache.
-constexpr std::array<Microkernel, 6> kMicrokernels = {
+constexpr std::array<Microkernel, 7> kMicrokernels = {
     {{Isa::scalar, 8, 8, kScalar, {}, kInt8Scalar, {}, {}},
      {Isa::avx2, 8, 24, kAvx2, {}, {}, kShortAvx2, kInt16Avx2},
      {Isa::avxvnni, 8, 24, kAvx2, {}, kInt8AvxVnni, {}, kInt16AvxVnni},
      {Isa::avx512, 8, 48, kAvx512, {}, {}, kShortAvx512, {}},
      {Isa::avx512vnni, 8, 48, kAvx512, {}, kInt8Avx512Vnni, {}, kInt16Avx512Vnni},
-     {Isa::avx512bf16, 8, 48, kAvx512, kBf16Avx512, kInt8Avx512Vnni, {}, kInt16Avx512Vnni}}};
+     {Isa::avx512bf16, 8, 48, kAvx512, kBf16Avx512, kInt8Avx512Vnni, {}, kInt16Avx512Vnni},
+     {Isa::avx512amx, 8, 48, kAvx512, {}, kInt8Avx512Vnni, {}, kInt16Avx512Vnni}}};
 
 }  // namespace
 

@@ -46,8 +46,9 @@ struct SegmentRun {
                                     ///< segment; of short dots see DotKernels
   SegmentScales scales;             ///< [segments · stride][rows or cols]
   int64_t stride = 1;
-  float factor = 1.0f;  ///< of the results
-  int64_t words = 0;    ///< short dots: how many one int16 sum takes, 4 or 8; divides `count`
+  float factor = 1.0f;     ///< of the results
+  int64_t words = 0;       ///< short dots: how many one int16 sum takes, 4 or 8; divides `count`
+  int64_t left_words = 0;  ///< matrix tiles: words of a piece of a [tile_panels.h]
   const uint32_t* factors = nullptr;  ///< short dots: multiply each int16 sum, pairs of equal int16
                                       ///< [segments · count / words][cols]; null: 1
 };
@@ -94,7 +95,7 @@ struct Microkernel {
                           ///< fast (AVX-512 without VNNI multiplies and adds them apart)
 };
 
-constexpr int kMaxTileRows = 8;
+constexpr int kMaxTileRows = 32;
 constexpr int kMaxTileCols = 48;
 
 ChainKernel chain_scalar;

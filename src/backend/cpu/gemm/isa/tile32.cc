@@ -12,6 +12,7 @@ Tile32Kernel* current_tile32() {
     case Isa::avx512:
     case Isa::avx512vnni:
     case Isa::avx512bf16:
+    case Isa::avx512amx:
       return tile32_avx512;
   }
   return nullptr;
