@@ -11,6 +11,8 @@
 namespace ng {
 
 enum class HadamardSigns : uint8_t { random, fixed, none, layer };
+/// Whether the mean over tokens is taken off what a GEMM narrows, and how wide it is added again.
+enum class Center : uint8_t { none, wide, operand };
 
 /// One of the three GEMMs of a linear layer: y = left · rightᵀ.
 struct GemmRecipe {
@@ -18,6 +20,7 @@ struct GemmRecipe {
   Operand right;  ///< fprop.weight, dgrad.weight, wgrad.input
   int hadamard = 0;
   HadamardSigns hadamard_signs = HadamardSigns::random;
+  Center center = Center::none;
   Compute output = Compute::fp32;  ///< fprop and dgrad only
   friend bool operator==(const GemmRecipe&, const GemmRecipe&) = default;
 };

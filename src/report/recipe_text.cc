@@ -16,6 +16,8 @@ std::string gemm_text(const GemmRecipe& gemm, std::string_view backend) {
   std::string text = gemm.left == gemm.right ? describe(gemm.left)
                                              : describe(gemm.left) + " x " + describe(gemm.right);
   if (gemm.hadamard != 0) text += fmt::format(", Hadamard {}", gemm.hadamard);
+  if (gemm.center != Center::none)
+    text += gemm.center == Center::wide ? ", means wide" : ", means by themselves";
   return fmt::format("{}: {}", text, how_it_runs(gemm.left, gemm.right, backend));
 }
 
