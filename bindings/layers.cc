@@ -79,6 +79,9 @@ class Layer {
     return {cols, size.bits_of_row, size.rows_of_block, size.scales, size.others};
   }
 
+  /// Whether the gradient of x is made of x, too.
+  [[nodiscard]] bool reads_input() const { return layer_.linear().dgrad_reads_input(); }
+
   /// `is_read`: x is what read_kept() gave.
   void backward(const When& when, bool keeps, const Matrix& weight,
                 const std::optional<Matrix>& bias, const Matrix& x, bool is_read, const Matrix& dy,
@@ -128,12 +131,14 @@ class Layer {
   /// the row of its element.
   [[nodiscard]] nb::dict form() const {
     constexpr const char* kSigns[] = {"random", "fixed", "none", "layer"};
+    constexpr const char* kCenters[] = {"none", "wide", "operand"};
     const LinearRecipe& recipe = layer_.linear().recipe();
     const auto product = [&](const GemmRecipe& gemm) {
       return Json{{"left", cast_form(gemm.left)},
                   {"right", cast_form(gemm.right)},
                   {"hadamard", gemm.hadamard},
                   {"hadamard_signs", kSigns[static_cast<size_t>(gemm.hadamard_signs)]},
+                  {"center", kCenters[static_cast<size_t>(gemm.center)]},
                   {"output", gemm.output == Compute::bf16 ? "bf16" : "fp32"}};
     };
     return dict_of(Json{{"fprop", product(recipe.fprop)},
@@ -175,6 +180,7 @@ void add_layers(nb::module_& module) {
            "y"_a, "kept"_a.none())
       .def("read_kept", &Layer::read_kept, "kept"_a, "values"_a)
       .def_prop_ro("kept_form", &Layer::kept_form)
+      .def_prop_ro("reads_input", &Layer::reads_input)
       .def("backward", &Layer::backward, "when"_a, "keeps"_a, "weight"_a, "bias"_a.none(), "x"_a,
            "is_read"_a, "dy"_a, "dx"_a.none(), "dw"_a.none(), "db"_a.none())
       .def("set_phase", &Layer::set_phase, "phase"_a)

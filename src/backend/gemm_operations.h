@@ -82,6 +82,22 @@ struct TurnBack {
   void each_output(const auto& f) const { f("output", y); }
 };
 
+/// y (rows, cols) = or += x ⊙ the factors by which the rounding of an operand, made of `source` by
+/// `spec` and `context`, passes its gradient on [format/gradient_factor.h], in FP32; rounded as a
+/// Gemm's y. x has the operand's rows, and its columns along K or the first of them; it may be y.
+struct RoundingBackward {
+  static constexpr std::string_view kName = "rounding_backward";
+  static constexpr TimeKind kTime = TimeKind::quantize;
+  View y;
+  ConstView x;       ///< FP32
+  OperandSpec spec;  ///< contracts columns
+  ConstView source;
+  PrepareContext context;       ///< without counters; no history is written
+  Into into = Into::overwrite;  ///< or add
+  Compute round = Compute::fp32;
+  void each_output(const auto& f) const { f("output", y); }
+};
+
 /// y (M, N) = alpha · A (M, K) · B (N, K)ᵀ + bias by the accumulation rules of formats.md §9;
 /// undoes scales and prescales. Both operands have the same k_padded and Hadamard transform; in
 /// SumOrder::tile32 both are factors_are_bf16().

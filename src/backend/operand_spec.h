@@ -50,7 +50,7 @@ struct OperandSpec {
   const bool is_square = block.kind == Block::Kind::tensor ||
                          (block.kind == Block::Kind::tile && block.rows == block.cols);
   return !cast.is_unscaled() && spec.hadamard.size == 0 &&
-         spec.cast == cast.rounded_by(Rounding::nearest) &&
+         spec.cast.passing_straight() == cast.rounded_by(Rounding::nearest) &&
          (spec.contract == Contract::cols || is_square);
 }
 

@@ -25,14 +25,15 @@
 namespace ng {
 
 using Operation =
-    std::variant<Prepare, FindOperandAmax, PrepareBoth, Unpack, Gemm, TurnBack, RollDelayedScale,
-                 Embed, EmbedBackward, RopeTable, Rope, Norm, NormBackward, Gelu, GeluBackward,
-                 Swiglu, SwigluBackward, Attention, AttentionBackward, CrossEntropy,
+    std::variant<Prepare, FindOperandAmax, PrepareBoth, Unpack, Gemm, TurnBack, RoundingBackward,
+                 RollDelayedScale, Embed, EmbedBackward, RopeTable, Rope, Norm, NormBackward, Gelu,
+                 GeluBackward, Swiglu, SwigluBackward, Attention, AttentionBackward, CrossEntropy,
                  CrossEntropyLoss, PreferenceLoss, Fill, Clear, Copy, Add, Combine, Normalize,
-                 AddColumnSums, AddSum, AddSumOfSquares, AddNonfinite, FillNormal, DecideStep,
-                 Store, FindAmax, StoreGradient, MoveAutoScale, SumOfRanks, CountLargest, Update,
-                 FindUpdateMaxima, MoveBlockMoment, MoveMomentum, CheckUpdate, AddNoise,
-                 RoundByBits, CountCast, QuantizeByProxy, AddNoiseBackward, FinishNoiseGradient>;
+                 AddColumnSums, FindColumnMeans, SubtractRow, AddSum, AddSumOfSquares, AddNonfinite,
+                 FillNormal, DecideStep, Store, FindAmax, StoreGradient, MoveAutoScale, SumOfRanks,
+                 CountLargest, Update, FindUpdateMaxima, MoveBlockMoment, MoveMomentum, CheckUpdate,
+                 AddNoise, RoundByBits, CountCast, QuantizeByProxy, AddNoiseBackward,
+                 FinishNoiseGradient>;
 
 [[nodiscard]] std::string_view name_of(const Operation& operation);
 [[nodiscard]] TimeKind time_of(const Operation& operation);

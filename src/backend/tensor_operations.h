@@ -77,6 +77,27 @@ struct AddColumnSums {
   void each_output(const auto& f) const { f("sum", sum); }
 };
 
+/// mean[c] of every column of x: the sum in FP64, token by token, over their number, rounded to
+/// FP32.
+struct FindColumnMeans {
+  static constexpr std::string_view kName = "find_column_means";
+  static constexpr TimeKind kTime = TimeKind::quantize;
+  View mean;  ///< (1, cols) FP32
+  ConstView x;
+  Compute round = Compute::fp32;  ///< bf16: rounded so behind it
+  void each_output(const auto& f) const { f("mean", mean); }
+};
+
+/// y = x - row, in every row.
+struct SubtractRow {
+  static constexpr std::string_view kName = "subtract_row";
+  static constexpr TimeKind kTime = TimeKind::quantize;
+  View y;  ///< FP32
+  ConstView x;
+  ConstView row;  ///< (1, cols) FP32
+  void each_output(const auto& f) const { f("y", y); }
+};
+
 /// *sum += Σ x, in FP64 by the fixed 16-lane tree.
 struct AddSum {
   static constexpr std::string_view kName = "add_sum";

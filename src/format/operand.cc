@@ -161,6 +161,14 @@ Operand Operand::rounded_by(Rounding mode) const {
   return other;
 }
 
+Operand Operand::passing_straight() const {
+  Operand other = *this;
+  other.gradient = Operand{}.gradient;
+  other.dge_k = Operand{}.dge_k;
+  other.dge_max = Operand{}.dge_max;
+  return other;
+}
+
 const ElementFormat& scale_element(const Operand& operand) {
   if (operand.scale == ScaleKind::e8m0) return element_format("e8m0");
   return operand.scale == ScaleKind::e4m3 ? element_format("ue4m3") : fp32_format();

@@ -24,6 +24,8 @@ enum class Scaling : uint8_t { current, delayed };
 enum class AmaxCompute : uint8_t { max, most_recent };
 enum class ScaleOf : uint8_t { amax, rms, mean_abs };  ///< what of a block its scale is made of
 enum class From : uint8_t { original, fprop };         ///< what a backward operand is made of
+/// What of its gradient the rounding of a forward operand lets through. [linear.md 6]
+enum class RoundingGradient : uint8_t { straight, clip, dge };
 
 /// The encoder's word for it.
 [[nodiscard]] constexpr OverflowRule overflow_rule(Overflow overflow) {
@@ -51,6 +53,8 @@ struct Operand {
   Subnormals subnormals = Subnormals::keep;
   float prescale = 1.0f;
   From from = From::original;  ///< of a linear layer's dgrad.weight and wgrad.input
+  RoundingGradient gradient = RoundingGradient::straight;  ///< of fprop.input and fprop.weight
+  float dge_k = 5, dge_max = 3;                            ///< dge only
 
   friend bool operator==(const Operand&, const Operand&) = default;
 
@@ -67,6 +71,8 @@ struct Operand {
   [[nodiscard]] bool is_exact_in_bf16() const;
   /// The same, rounded otherwise: by 16 bits where that is stochastically.
   [[nodiscard]] Operand rounded_by(Rounding mode) const;
+  /// The same without what only a backward pass reads.
+  [[nodiscard]] Operand passing_straight() const;
 };
 
 /// The operand that a format name of recipes.md §7 stands for ("mxfp4", "fp8_e4m3", ...);

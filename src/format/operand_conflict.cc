@@ -101,6 +101,19 @@ std::vector<Rule> statistic_rules(const Operand& o) {
   };
 }
 
+/// What a factor of gradients asks of the elements. [linear.md 6]
+std::vector<Rule> gradient_rules(const Operand& o) {
+  const bool has_factor = o.gradient != RoundingGradient::straight;
+  const std::string_view word = o.gradient == RoundingGradient::clip ? "clip" : "dge";
+  return {
+      {"gradient", has_factor && o.element->bits > 8,
+       fmt::format("{} for {} elements", quoted(word), o.element->short_name),
+       "\"straight\", or elements of at most 8 bits"},
+      {"gradient", o.gradient == RoundingGradient::dge && o.subnormals == Subnormals::flush,
+       "\"dge\" beside subnormals = \"flush\"", "subnormals = \"keep\""},
+  };
+}
+
 /// What a kind of scale asks of the other properties.
 std::vector<Rule> rules_of_scale(const Operand& o) {
   const std::string scale = quoted(name_of(o.scale));
@@ -139,7 +152,7 @@ std::vector<Rule> rules_of_scale(const Operand& o) {
 std::optional<OperandConflict> conflict_of(const Operand& operand) {
   for (const std::vector<Rule>& rules :
        {element_rules(operand), rules_of_scale(operand), fit_rules(operand),
-        statistic_rules(operand), eden_rules(operand)})
+        statistic_rules(operand), eden_rules(operand), gradient_rules(operand)})
     for (const Rule& rule : rules)
       if (rule.broken) return OperandConflict{rule.key, rule.problem, std::string(rule.remedy)};
   return {};

@@ -297,32 +297,28 @@ void add_from(Rows& rows) {
   rows.beside(kInNvfp4);
 }
 
-/// What an operand prints for each key.
-std::vector<std::string> printed(const Operand& operand) {
-  std::vector<std::string> texts;
-  for (const OperandKey& key : operand_keys()) texts.push_back(key.print(operand));
-  return texts;
-}
-
-/// The same of each format of recipes.
-const std::vector<std::vector<std::string>>& printed_formats() {
-  static const std::vector<std::vector<std::string>> all = [] {
-    std::vector<std::vector<std::string>> texts;
-    for (const std::string_view name : operand_names()) texts.push_back(printed(operand_of(name)));
-    return texts;
-  }();
-  return all;
-}
-
-/// `from` is printed as that.
-std::vector<const OperandKey*> differences(const Operand& operand,
-                                           const std::vector<std::string>& from) {
-  std::vector<const OperandKey*> keys;
-  for (size_t i = 0; i < from.size(); ++i)
-    if (const OperandKey& key = operand_keys()[i];
-        key.has_effect(operand) && key.print(operand) != from[i])
-      keys.push_back(&key);
-  return keys;
+void add_gradient(Rows& rows) {
+  const std::vector<std::string_view> places = {"linear.fprop.input", "linear.fprop.weight"};
+  const KeyNeed dge = {"gradient = \"dge\"",
+                       [](const Operand& o) { return o.gradient == RoundingGradient::dge; }};
+  rows.choice<RoundingGradient>("gradient", &Operand::gradient,
+                                {{{"straight", RoundingGradient::straight},
+                                  {"clip", RoundingGradient::clip},
+                                  {"dge", RoundingGradient::dge}}},
+                                "what of the gradient the rounding lets through: all, what was not "
+                                "clipped, or as the slope of a smooth staircase",
+                                {.places = places});
+  rows.equation(
+      "u = prescale · x / scale; clip: 1 where |u| < the largest element, else 0; dge: "
+      "min(|2 (|u| - lo) / δ - 1|^(1/dge_k - 1) / dge_k, dge_max), δ from lo to the next element");
+  rows.keys.back().example = "\"clip\"";
+  rows.beside(kInMxfp4);
+  rows.number("dge_k", &Operand::dge_k, {1, 100}, "how steep the stairs of dge are",
+              {.need = dge, .places = places});
+  rows.beside("format = \"mxfp4\", gradient = \"dge\"");
+  rows.number("dge_max", &Operand::dge_max, {0.01, 1000}, "dge's largest factor",
+              {.need = dge, .places = places});
+  rows.beside("format = \"mxfp4\", gradient = \"dge\"");
 }
 
 }  // namespace
@@ -339,6 +335,7 @@ const std::vector<OperandKey>& operand_keys() {
     add_rounding(rows);
     add_range(rows);
     add_from(rows);
+    add_gradient(rows);
     return rows.keys;
   }();
   return keys;
@@ -351,34 +348,6 @@ std::vector<const OperandKey*> cast_flags() {
   std::sort(flags.begin(), flags.end(),
             [](const OperandKey* a, const OperandKey* b) { return a->flag.place < b->flag.place; });
   return flags;
-}
-
-std::vector<const OperandKey*> differences(const Operand& operand, const Operand& from) {
-  return differences(operand, printed(from));
-}
-
-NearestFormat nearest_format(const Operand& operand) {
-  NearestFormat nearest;
-  for (size_t i = 0; i < operand_names().size(); ++i) {
-    std::vector<const OperandKey*> keys = differences(operand, printed_formats()[i]);
-    if (!nearest.name.empty() && keys.size() >= nearest.differing.size()) continue;
-    nearest = {operand_names()[i], std::move(keys)};
-  }
-  return nearest;
-}
-
-void check_numbers(const Operand& operand) {
-  static const std::vector<std::string> kDefaults = printed(operand_of("fp32"));
-  Operand read;
-  for (size_t i = 0; i < kDefaults.size(); ++i) {
-    const OperandKey& key = operand_keys()[i];
-    if (key.kind == Kind::name || key.kind == Kind::block || !key.has_effect(operand)) continue;
-    // Every cast of the library comes by here: defaults are right without TOML.
-    const std::string text = key.print(operand);
-    if (text == kDefaults[i]) continue;
-    const toml::table table = parse_toml(key.path + " = " + text, "");
-    key.read(read, *find_item(table, key.path, ""));
-  }
 }
 
 void forget_unused(Operand& operand) {

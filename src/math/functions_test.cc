@@ -91,6 +91,20 @@ TEST(Log, IsWithinItsErrorAndGoesToItsLimits) {
   EXPECT_TRUE(std::isnan(log(std::nan(""))));
 }
 
+TEST(Log, OfSingleNumbersIsWithinItsError) {
+  double worst = 0;
+  for (uint32_t bits = 0x00800000u; bits < 0x7F800000u; bits += 4099) {
+    const auto x = std::bit_cast<float>(bits);
+    const double want = std::log(double{x});
+    const double unit = std::max(std::fabs(want), 1.0) * 0x1p-24;
+    worst = std::max(worst, std::fabs(double{log(x)} - want) / unit);
+  }
+  EXPECT_LT(worst, 2.0);
+  EXPECT_EQ(log(1.0f), 0.0f);
+  EXPECT_EQ(log(2.0f), static_cast<float>(std::log(2.0)));
+  EXPECT_EQ(log(std::numeric_limits<float>::infinity()), static_cast<float>(128 * std::log(2.0)));
+}
+
 TEST(SinCosTurns, IsWithinItsErrorAndExactAtTheQuarters) {
   double worst = 0;
   const long double two_pi = 2 * std::acos(-1.0L);

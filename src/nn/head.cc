@@ -99,7 +99,7 @@ Tensor Head::loss_and_gradient(Run& run, Source& x, const Batch& batch, double* 
                                         .scale = scale});
                Source dlogits(logits, logits.view(), linear_.output(), x.first_row() + first);
                linear_.make_gradient_operands(run, dlogits);
-               linear_.dgrad(run, dx.view().slice(first, count), Into::overwrite, dlogits);
+               linear_.dgrad(run, dx.view().slice(first, count), Into::overwrite, rows, dlogits);
                if (is_frozen) return;
                GradientTarget to = target;
                if (product) to = {product, Into::overwrite};

@@ -73,7 +73,7 @@ struct Heads {
     run.execute(CrossEntropy{
         .logits = logits, .losses = losses, .targets = targets, .scale = 1.0f / kTokens});
     Source dlogits(logits, kOutputId);
-    linear.dgrad(run, dx[1], Into::overwrite, dlogits);
+    linear.dgrad(run, dx[1], Into::overwrite, source, dlogits);
     linear.wgrad(run, {dw[1], Into::overwrite}, source, dlogits);
   }
 };

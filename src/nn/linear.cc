@@ -19,21 +19,14 @@ int longest_history(const std::vector<LinearRecipe>& phases, OperandRole role) {
   return longest;
 }
 
-// As if it were `current`: what says how it is delayed means nothing any more.
-void scale_by_itself(Operand& cast) {
-  if (cast.scaling != Scaling::delayed) return;
-  cast.scaling = Scaling::current;
-  cast.amax_history = Operand{}.amax_history;
-  cast.amax_compute = Operand{}.amax_compute;
-}
-
 void reset(Run& run, const DelayedScale& state, int history) {
   run.execute(Fill{.x = {state.encode_scale, 1, 1, 1}, .value = 1.0f});
   run.execute(Fill{.x = {state.history, 1, history, history}, .value = 0.0f});
 }
 
-void execute(Run& run, const BackwardProduct& product) {
-  run.execute(product.gemm);
+// Behind its GEMM.
+void finish(Run& run, const BackwardProduct& product) {
+  if (product.passed) run.execute(*product.passed);
   if (product.back) run.execute(*product.back);
 }
 
@@ -52,6 +45,16 @@ float* persistent_row(Run& run, const std::string& layer, OperandRole role, std:
 }
 
 }  // namespace
+
+Operation BackwardProduct::last_into(const View& y) const {
+  const auto into = [&](auto op) {
+    op.y = y;
+    op.into = Into::overwrite;
+    return Operation(op);
+  };
+  if (back) return into(*back);
+  return passed ? into(*passed) : into(gemm);
+}
 
 Linear::Linear(Run& run, Parts parts)
     : name_(std::move(parts.name)),
@@ -145,12 +148,14 @@ void Linear::fprop(Run& run, const View& y, Source& x, Into into) {
   const bool has_bias =  // once in a sum over ranks
       bias_ != nullptr && !(divides_inputs() && run.tensor_group().rank() > 0);
   const ReadableWeight bias = has_bias ? readable_vector(run, *bias_) : ReadableWeight{};
+  const Tensor row = product_of_mean(run, OperandRole::fprop_input, x, w);
+  if (row && has_bias) run.execute(Add{.y = row, .a = row, .b = bias.view});
   const Run::Place place = run.in(name_, "fprop.output");
   run.execute(Gemm{.y = y,
                    .a = &qx.packed,
                    .b = &w.packed,
                    .into = into,
-                   .bias = bias.view,
+                   .bias = row ? row.view() : bias.view,
                    .round = recipe().fprop.output,
                    .sum = recipe().fprop.sum,
                    .time = time_of(TimeKind::gemm_fprop)});
@@ -158,63 +163,86 @@ void Linear::fprop(Run& run, const View& y, Source& x, Into into) {
   if (adapter_) adapter_->fprop(run, y, x);
 }
 
-BackwardProduct Linear::backward_product(Run& run, const Gemm& plain, OperandRole role) const {
-  if (recipe().fprop.hadamard == 0 || !is_from_fprop(role))
-    return {.gemm = plain, .back = {}, .turned = {}};
-  BackwardProduct made{.gemm = plain, .back = TurnBack{}, .turned = {}};
-  made.turned = run.tensor(plain.y.rows, source_cols(role), fp32_format());
-  made.gemm.y = made.turned;
+BackwardProduct Linear::backward_product(Run& run, const Gemm& plain, OperandRole role,
+                                         OperandRole read) const {
+  BackwardProduct made{
+      .gemm = plain, .passed = {}, .back = {}, .made = {}, .bias = {}, .amax = {}, .read = {}};
+  const bool is_turned = recipe().fprop.hadamard > 0 && is_from_fprop(role);
+  const bool is_passed = cast(read).gradient != RoundingGradient::straight;
+  if (!is_turned && !is_passed) return made;
+  made.made = run.tensor(plain.y.rows, is_turned ? source_cols(role) : inputs(), fp32_format());
+  made.gemm.y = made.made;
   made.gemm.into = Into::overwrite;
   made.gemm.round = Compute::fp32;
-  *made.back = {.y = plain.y,
-                .x = made.turned.view(),
-                .hadamard = spec(OperandRole::fprop_input, 0, run).hadamard,
-                .into = plain.into == Into::overwrite ? Into::overwrite : Into::add,
-                .round = plain.round};
+  const Into into = plain.into == Into::overwrite ? Into::overwrite : Into::add;
+  if (is_turned)
+    made.back = TurnBack{.y = plain.y,
+                         .x = made.made.view(),
+                         .hadamard = spec(OperandRole::fprop_input, 0, run).hadamard,
+                         .into = into,
+                         .round = plain.round};
+  if (is_passed)
+    made.passed = RoundingBackward{.y = is_turned ? made.made.view() : plain.y,
+                                   .x = made.made.view(),
+                                   .spec = {},
+                                   .source = {},
+                                   .context = {},
+                                   .into = is_turned ? Into::overwrite : into,
+                                   .round = is_turned ? Compute::fp32 : plain.round};
   return made;
 }
 
-void Linear::dgrad(Run& run, const View& dx, Into into, Source& dy) {
+void Linear::dgrad(Run& run, const View& dx, Into into, Source& x, Source& dy) {
   const Prepared w = weight_operand(run, OperandRole::dgrad_weight);
   const Prepared& qdy = activation(run, OperandRole::dgrad_grad, dy);
+  const Tensor row = product_of_mean(run, OperandRole::dgrad_grad, dy, w);
   const Run::Place place = run.in(name_, "dgrad.output");
-  const BackwardProduct product = backward_product(run,
-                                                   {.y = dx,
-                                                    .a = &qdy.packed,
-                                                    .b = &w.packed,
-                                                    .into = into,
-                                                    .bias = {},
-                                                    .round = recipe().dgrad.output,
-                                                    .sum = recipe().dgrad.sum,
-                                                    .time = time_of(TimeKind::gemm_dgrad)},
-                                                   OperandRole::dgrad_weight);
-  execute(run, product);
-  if (is_observed(run))
-    observer_->output_gradient(*this, dy, product.gemm, product.back ? &*product.back : nullptr);
+  BackwardProduct product = backward_product(run,
+                                             {.y = dx,
+                                              .a = &qdy.packed,
+                                              .b = &w.packed,
+                                              .into = into,
+                                              .bias = row ? row.view() : ConstView(),
+                                              .round = recipe().dgrad.output,
+                                              .sum = recipe().dgrad.sum,
+                                              .time = time_of(TimeKind::gemm_dgrad)},
+                                             OperandRole::dgrad_weight, OperandRole::fprop_input);
+  product.bias = row;
+  pass_input(run, product, x);
+  run.execute(product.gemm);
+  finish(run, product);
+  if (is_observed(run)) observer_->output_gradient(*this, dy, product);
 }
 
 void Linear::wgrad(Run& run, const GradientTarget& target, Source& x, Source& dy) {
   const Prepared& qdy = activation(run, OperandRole::wgrad_grad, dy);
   std::optional<Source> forward;
   if (is_from_fprop(OperandRole::wgrad_input) && !x.is_read()) forward = forward_input(run, x);
-  const Prepared& qx = activation(run, OperandRole::wgrad_input, forward ? *forward : x);
+  Source& of_x = forward ? *forward : x;
+  const Prepared& qx = activation(run, OperandRole::wgrad_input, of_x);
   const Run::Place place = run.in(name_, "wgrad.output");
-  execute(run, backward_product(run,
-                                {.y = target.view,
-                                 .a = &qdy.packed,
-                                 .b = &qx.packed,
-                                 .into = target.into,
-                                 .bias = {},
-                                 .round = Compute::fp32,
-                                 .sum = recipe().wgrad.sum,
-                                 .time = time_of(TimeKind::gemm_wgrad)},
-                                OperandRole::wgrad_input));
+  BackwardProduct product = backward_product(run,
+                                             {.y = target.view,
+                                              .a = &qdy.packed,
+                                              .b = &qx.packed,
+                                              .into = target.into,
+                                              .bias = {},
+                                              .round = Compute::fp32,
+                                              .sum = recipe().wgrad.sum,
+                                              .time = time_of(TimeKind::gemm_wgrad)},
+                                             OperandRole::wgrad_input, OperandRole::fprop_weight);
+  pass_weight(run, product);
+  run.execute(product.gemm);
+  add_means(run, product.gemm.y, of_x, dy);
+  finish(run, product);
 }
 
 void Linear::make_gradient_operands(Run& run, Source& dy) const {
   if (is_frozen()) return;  // there is one
   for (const OperandRole role : {OperandRole::dgrad_grad, OperandRole::wgrad_grad})
-    if (cast(role).scaling == Scaling::delayed || dy.is_stored()) return;  // made at every request
+    if (cast(role).scaling == Scaling::delayed || dy.is_stored() ||  // made at every request
+        gemm_of(recipe(), role).center != Center::none)              // not of dy itself
+      return;
   const Run::Place place = run.in(name_, name_of(OperandRole::dgrad_grad));
   OperandRequest dgrad = request(run, OperandRole::dgrad_grad, dy),
                  wgrad = request(run, OperandRole::wgrad_grad, dy);
@@ -232,7 +260,7 @@ Tensor Linear::forward(Run& run, Source& x) {
 
 void Linear::backward(Run& run, const View& dx, Into into, Source& x, Source& dy) {
   if (is_frozen()) {
-    dgrad(run, dx, into, dy);
+    dgrad(run, dx, into, x, dy);
     if (adapter_) adapter_->backward(run, dx, x, dy);
     return;
   }
@@ -247,7 +275,7 @@ void Linear::backward(Run& run, const View& dx, Into into, Source& x, Source& dy
     finish_gradient(run, *weight_);
   }
   if (!divides_inputs()) add_bias_gradient(run, dy.values());
-  dgrad(run, dx, into, dy);
+  dgrad(run, dx, into, x, dy);
   if (!is_whole) return;
   weight_->noisy = {};
   weight_->noise_scales = {};

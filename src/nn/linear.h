@@ -23,12 +23,20 @@ namespace ng {
 class Adapter;
 class LinearObserver;
 
-/// A GEMM of the backward pass, and what turns its result back where it is made in the basis of the
-/// forward GEMM's transform.
+/// A GEMM of the backward pass and what its result goes through: what the rounding of the forward
+/// operand lets through, and the way back where it is made in the basis of the forward GEMM's
+/// transform.
 struct BackwardProduct {
   Gemm gemm;
+  std::optional<RoundingBackward> passed;
   std::optional<TurnBack> back;
-  Tensor turned;  ///< what `gemm` writes then
+  Tensor made;        ///< what `gemm` writes then
+  Tensor bias;        ///< that it adds
+  Tensor amax, read;  ///< that `passed` reads
+
+  [[nodiscard]] const View& y() const { return back ? back->y : passed ? passed->y : gemm.y; }
+  /// Behind the product: the operation that wrote or added it, which overwrites `y`.
+  [[nodiscard]] Operation last_into(const View& y) const;
 };
 
 class Linear {
@@ -71,7 +79,7 @@ class Linear {
 
   // The three GEMMs alone, for a caller that works through the tokens in pieces.
   void fprop(Run& run, const View& y, Source& x, Into into = Into::overwrite);
-  void dgrad(Run& run, const View& dx, Into into, Source& dy);
+  void dgrad(Run& run, const View& dx, Into into, Source& x, Source& dy);
   void wgrad(Run& run, const GradientTarget& target, Source& x, Source& dy);
   /// db += Σ_T dy of some tokens, where there is a bias: backward() does it, but not where inputs
   /// are divided, for its dy has been rounded on the way.
@@ -120,10 +128,15 @@ class Linear {
     return delayed_[static_cast<size_t>(role)];
   }
   [[nodiscard]] const Operand& cast(OperandRole role) const;
-  /// Of x as the forward GEMM read it, where that is what wgrad's operand is made of; 0: it is made
-  /// of x itself.
+  /// Of x as the forward GEMM read it, where that is all that backward reads of it; 0: it reads x
+  /// itself.
   [[nodiscard]] int64_t columns_read() const {
-    return is_from_fprop(OperandRole::wgrad_input) ? source_cols(OperandRole::wgrad_input) : 0;
+    const bool is_enough = is_from_fprop(OperandRole::wgrad_input) && !dgrad_reads_input();
+    return is_enough ? source_cols(OperandRole::wgrad_input) : 0;
+  }
+  /// Whether the rounding of x lets only a part of its gradient through.
+  [[nodiscard]] bool dgrad_reads_input() const {
+    return cast(OperandRole::fprop_input).gradient != RoundingGradient::straight;
   }
 
  private:
@@ -143,6 +156,14 @@ class Linear {
   [[nodiscard]] OperandRequest request(const Run& run, OperandRole role,
                                        const Source& source) const;
   [[nodiscard]] const Prepared& activation(Run& run, OperandRole role, Source& source);
+  /// What the operand of a role is made of: `source`, or that without its mean. [linear.md 8]
+  [[nodiscard]] Source& centered(Run& run, OperandRole role, Source& source) const;
+  /// The mean of `source` times what W's operand `w` holds, (1, N) FP32, which every row of the
+  /// product lacks; nothing where it lacks nothing.
+  [[nodiscard]] Tensor product_of_mean(Run& run, OperandRole role, Source& source,
+                                       const Prepared& w) const;
+  /// dW += T · mean of dy ⊗ mean of x, where wgrad's operands lack these.
+  void add_means(Run& run, const View& dw, Source& x, Source& dy) const;
   [[nodiscard]] Prepared weight_operand(Run& run, OperandRole role);
   /// Whether a backward operand is made of what the forward GEMM read. [linear.md 3]
   [[nodiscard]] bool is_from_fprop(OperandRole role) const;
@@ -153,9 +174,13 @@ class Linear {
   [[nodiscard]] Tensor decoded(Run& run, const PackedOperand& packed, OperandRole role) const;
   /// x as the forward GEMM read it.
   [[nodiscard]] Source forward_input(Run& run, Source& x) const;
-  /// That product, in the basis of the forward GEMM's transform where the operand of `role` is.
-  [[nodiscard]] BackwardProduct backward_product(Run& run, const Gemm& plain,
-                                                 OperandRole role) const;
+  /// That product, in the basis of the forward GEMM's transform where the operand of `role` is;
+  /// `read` is the forward operand whose gradient it is.
+  [[nodiscard]] BackwardProduct backward_product(Run& run, const Gemm& plain, OperandRole role,
+                                                 OperandRole read) const;
+  /// Has it pass by the rounding of x, and of W, where that is not straight.
+  void pass_input(Run& run, BackwardProduct& product, Source& x) const;
+  void pass_weight(Run& run, BackwardProduct& product);
   /// What GEMMs read, as it is stored: the weight, or with noise on it.
   [[nodiscard]] Stored stored_weight(Run& run) {
     if (!noise_ || run.evaluating()) return weight_->weight.value;

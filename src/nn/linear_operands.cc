@@ -110,8 +110,9 @@ void Linear::share_amax(Run& run, OperandRole role, const ConstView& values,
   if (keeps) request.context.amax = keeps.view().as<float>().data;
 }
 
-const Prepared& Linear::activation(Run& run, OperandRole role, Source& source) {
+const Prepared& Linear::activation(Run& run, OperandRole role, Source& whole) {
   const Run::Place place = run.in(name_, name_of(role));
+  Source& source = centered(run, role, whole);
   OperandRequest by = request(run, role, source);
   Tensor amax;
   if (!source.has_operand(by.spec, by.context.key))
@@ -137,6 +138,39 @@ Source Linear::forward_input(Run& run, Source& x) const {
   const Prepared& made = x.operand(run, by.spec, by.context);
   const Tensor values = decoded(run, made.packed, OperandRole::wgrad_input);
   return {values, values.view(), x.tensor(), x.first_row()};
+}
+
+void Linear::pass_input(Run& run, BackwardProduct& product, Source& x) const {
+  if (!product.passed) return;
+  NG_CHECK(!x.is_read(), name_);
+  OperandRequest by = request(run, OperandRole::fprop_input, x);
+  by.context.stats = nullptr;  // counted in the forward pass
+  by.context.update_history = false;
+  product.passed->source = x.values_for(run, by.spec, by.context);
+  if (!by.context.stored.has_scales())
+    share_amax(run, OperandRole::fprop_input, product.passed->source, by, product.amax);
+  product.passed->spec = by.spec;
+  product.passed->context = by.context;
+}
+
+void Linear::pass_weight(Run& run, BackwardProduct& product) {
+  if (!product.passed) return;
+  OperandRequest by{spec(OperandRole::fprop_weight, 0, run),
+                    context(OperandRole::fprop_weight, weight_->id, run)};
+  by.context.stats = nullptr;
+  by.context.update_history = false;
+  place_in_whole(OperandRole::fprop_weight, by.context);
+  const Stored from = stored_weight(run);
+  const bool is_stored = takes_stored(by.spec, from.cast);
+  const ReadableWeight weight = read_weight(run, from, is_stored);
+  if (is_stored)
+    by.context.stored = from.view;
+  else
+    share_amax(run, OperandRole::fprop_weight, weight.view, by, product.amax);
+  product.passed->spec = by.spec;
+  product.passed->source = weight.view;
+  product.passed->context = by.context;
+  product.read = weight.copy;
 }
 
 Prepared Linear::weight_operand(Run& run, OperandRole role) {

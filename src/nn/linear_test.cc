@@ -139,7 +139,7 @@ class LinearPasses {
       Source x(Tensor(), x_, kLinearInputId), dy(Tensor(), dy_, kLinearOutputId);
       linear.fprop(run_, y_, x);
       linear.make_gradient_operands(run_, dy);
-      linear.dgrad(run_, dx_, Into::overwrite, dy);
+      linear.dgrad(run_, dx_, Into::overwrite, x, dy);
       linear.wgrad(run_, {dw_, Into::overwrite}, x, dy);
       forget_step(weight_);
     };

@@ -63,6 +63,13 @@ bool can_lose_values(const Operand& cast) {
   return !cast.is_fp32() && !(cast.is_unscaled() && cast.element->short_name == "bf16");
 }
 
+void scale_by_itself(Operand& cast) {
+  if (cast.scaling != Scaling::delayed) return;
+  cast.scaling = Scaling::current;
+  cast.amax_history = Operand{}.amax_history;
+  cast.amax_compute = Operand{}.amax_compute;
+}
+
 // Purposes 2..7 are the roles in order. [recipes.md §0]
 Purpose purpose_of(OperandRole role) {
   return static_cast<Purpose>(static_cast<uint8_t>(Purpose::fprop_input) +

@@ -34,6 +34,9 @@ constexpr size_t kOperandRoles = 6;
 /// the same range.
 [[nodiscard]] bool can_lose_values(const Operand& cast);
 
+/// As if its scale were of its own values: what says how it is delayed means nothing any more.
+void scale_by_itself(Operand& cast);
+
 /// What its draws are for.
 [[nodiscard]] Purpose purpose_of(OperandRole role);
 /// Which number its GEMM has among those that draw Hadamard signs.

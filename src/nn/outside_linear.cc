@@ -89,7 +89,7 @@ void OutsideLinear::backward(const Weights& weights, const Input& x, const Const
       run_.execute(Fill{.x = gradients.bias, .value = 0.0f});
       run_.execute(AddColumnSums{.sum = gradients.bias, .x = dy});
     }
-    if (asks_input) linear_.dgrad(run_, gradients.input, Into::overwrite, grad);
+    if (asks_input) linear_.dgrad(run_, gradients.input, Into::overwrite, source, grad);
   });
 }
 

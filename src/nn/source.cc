@@ -96,6 +96,19 @@ Prepared prepare_operand(Run& run, const Tensor& owner, ConstView values, const 
   return made;
 }
 
+Centered& Source::centered(Run& run, Compute round) {
+  std::shared_ptr<Centered>& made = centered_[round == Compute::bf16 ? 1 : 0];
+  if (made) return *made;
+  const ConstView values = read(run, false);
+  Tensor mean = run.tensor(1, values.cols, fp32_format(), MemoryKind::operands);
+  Tensor rest = run.tensor(values.rows, values.cols, fp32_format(), MemoryKind::operands);
+  run.execute(FindColumnMeans{.mean = mean, .x = values, .round = round});
+  run.execute(SubtractRow{.y = rest, .x = values, .row = mean.view()});
+  const ConstView of_rest = rest.view();
+  made = std::make_shared<Centered>(Centered{mean, Source(rest, of_rest, tensor_, first_row_)});
+  return *made;
+}
+
 void Source::make_both(Run& run, const OperandRequest& first, const OperandRequest& second) {
   for (const OperandRequest* request : {&first, &second})
     NG_CHECK(request->spec.cast.scaling != Scaling::delayed && !stored_, request->spec.rows);
@@ -110,13 +123,18 @@ const Prepared* Source::find_operand(const OperandSpec& spec, const RandomKey& k
   return nullptr;
 }
 
+ConstView Source::values_for(Run& run, const OperandSpec& spec, PrepareContext& context) {
+  const bool taken = is_taken_by(spec);
+  if (taken) context.stored = stored_.view;
+  return read(run, taken);
+}
+
 const Prepared& Source::operand(Run& run, const OperandSpec& spec, const PrepareContext& context) {
   if (const Prepared* made = find_operand(spec, context.key)) return *made;
-  const bool taken = is_taken_by(spec);
   PrepareContext by = context;
-  if (taken) by.stored = stored_.view;
-  const ConstView values = read(run, taken);
-  return next_slot() = prepare_operand(run, taken ? elements_ : owner_, values, spec, by);
+  const ConstView values = values_for(run, spec, by);
+  return next_slot() =
+             prepare_operand(run, is_taken_by(spec) ? elements_ : owner_, values, spec, by);
 }
 
 }  // namespace ng

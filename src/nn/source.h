@@ -56,6 +56,8 @@ struct OperandRequest {
   PrepareContext context;
 };
 
+struct Centered;
+
 /// An operand is identified by (tensor, cast, contracted dimension, draws) and made once: q, k and
 /// v projections share one Q(x).
 class Source {
@@ -93,6 +95,8 @@ class Source {
   /// The operand, made at the first request. The reference is valid until the next request.
   [[nodiscard]] const Prepared& operand(Run& run, const OperandSpec& spec,
                                         const PrepareContext& context);
+  /// What an operand by `spec` is made of, and in `context` whose scales it takes.
+  [[nodiscard]] ConstView values_for(Run& run, const OperandSpec& spec, PrepareContext& context);
   /// That which was made last; of a source of which one was made.
   [[nodiscard]] const Prepared& newest() const {
     return made_[(next_ + made_.size() - 1) % made_.size()];
@@ -104,6 +108,8 @@ class Source {
     return read;
   }
   [[nodiscard]] bool is_read() const { return is_read_; }
+  /// Its values without their mean over rows, which is rounded to `round` first; made once.
+  [[nodiscard]] Centered& centered(Run& run, Compute round);
   /// Makes both for requests to come, at once. Neither was made before or has delayed scales.
   void make_both(Run& run, const OperandRequest& first, const OperandRequest& second);
 
@@ -123,6 +129,12 @@ class Source {
   bool is_read_ = false;
   std::array<Prepared, 4> made_;  // more kinds of operand than these are simply made again
   size_t next_ = 0;
+  std::array<std::shared_ptr<Centered>, 2> centered_;  // by how the mean is rounded
+};
+
+struct Centered {
+  Tensor mean;  ///< (1, cols) FP32
+  Source rest;  ///< FP32
 };
 
 }  // namespace ng

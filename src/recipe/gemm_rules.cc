@@ -29,6 +29,40 @@ void check_sum(const Operand& operand, SumOrder sum, const std::string& gemm, co
                "their blocks"});
 }
 
+/// The factor of a gradient and the gradient itself lie in one basis. [linear.md 6]
+void check_gradient(const LinearRecipe& linear, const std::string& place) {
+  const auto check = [&](const Operand& read, const char* name, const Operand& backward,
+                         const char* other) {
+    if (read.gradient == RoundingGradient::straight || linear.fprop.hadamard == 0 ||
+        backward.from == From::fprop)
+      return;
+    throw Error({place, fmt::format("linear.fprop.{}.gradient", name),
+                 fmt::format("\"{}\" beside linear.fprop.hadamard = {}, and linear.{} is made of "
+                             "the original",
+                             read.gradient == RoundingGradient::clip ? "clip" : "dge",
+                             linear.fprop.hadamard, other),
+                 fmt::format("linear.{}.from = \"fprop\"", other)});
+  };
+  check(linear.fprop.left, "input", linear.dgrad.right, "dgrad.weight");
+  check(linear.fprop.right, "weight", linear.wgrad.right, "wgrad.input");
+}
+
+/// What the forward GEMM read of x lacks the mean, and which part of its gradient passes a
+/// rounding nobody says. [linear.md 3, 8]
+void check_center(const LinearRecipe& linear, const std::string& place) {
+  if (linear.fprop.center == Center::none) return;
+  const auto refuse = [&](const char* key, const char* value, const char* other) {
+    throw Error({place, fmt::format("linear.{}", key),
+                 fmt::format("\"{}\" beside linear.fprop.center", value),
+                 fmt::format("\"{}\", or linear.fprop.center = \"none\"", other)});
+  };
+  if (linear.dgrad.right.from == From::fprop) refuse("dgrad.weight.from", "fprop", "original");
+  if (linear.wgrad.right.from == From::fprop) refuse("wgrad.input.from", "fprop", "original");
+  if (linear.fprop.left.gradient != RoundingGradient::straight)
+    refuse("fprop.input.gradient",
+           linear.fprop.left.gradient == RoundingGradient::clip ? "clip" : "dge", "straight");
+}
+
 }  // namespace
 
 void check_gemms(const RecipeSettings& settings, const std::string& place) {
@@ -43,6 +77,8 @@ void check_gemms(const RecipeSettings& settings, const std::string& place) {
   check(linear.fprop, "linear.fprop", "input", "weight");
   check(linear.dgrad, "linear.dgrad", "grad", "weight");
   check(linear.wgrad, "linear.wgrad", "grad", "input");
+  check_gradient(linear, place);
+  check_center(linear, place);
 }
 
 }  // namespace ng

@@ -36,8 +36,8 @@ TEST(KeyFacts, AreOfEveryKeyThatAnOperandCanSay) {
       ++left_out;
     }
   // Stored tensors have no choice of ten, and four of two more; fifteen are made of one thing
-  // alone.
-  EXPECT_EQ(left_out, 8u * 10 + 4 * 2 + 15);
+  // alone, and pass no gradient in part.
+  EXPECT_EQ(left_out, 8u * 10 + 4 * 2 + 15 * 4);
 }
 
 TEST(KeyFacts, SayWhatAnOperandsKeyNeedsAndStartsWith) {

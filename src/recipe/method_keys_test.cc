@@ -31,6 +31,30 @@ constexpr BadMethod kBadMethods[] = {
      "and fp16 go without"},
     {"linear.fprop.input = {format='int8', scale_of='rms'}",
      "a.toml:1: linear.fprop.input.scale_of: \"rms\" for \"fp32\" scales of int8 elements"},
+    {"linear.fprop.input = {format='mxfp4', dge_k=3}",
+     "a.toml:1: linear.fprop.input.dge_k: has no effect here: together with gradient = \"dge\""},
+    {"linear.dgrad.grad = {format='mxfp4', gradient='clip'}",
+     "a.toml:1: linear.dgrad.grad.gradient: not a key of this operand: in linear.fprop.input or "
+     "linear.fprop.weight"},
+    {"linear.fprop.weight = {format='bf16', gradient='clip'}",
+     "a.toml:1: linear.fprop.weight.gradient: \"clip\" for bf16 elements: \"straight\", or "
+     "elements of at most 8 bits"},
+    {"linear.fprop.weight = {format='mxfp4', gradient='dge', subnormals='flush'}",
+     "a.toml:1: linear.fprop.weight.gradient: \"dge\" beside subnormals = \"flush\""},
+    {"linear.fprop = {input={format='mxfp4', gradient='clip'}, hadamard=32}",
+     "a.toml: linear.fprop.input.gradient: \"clip\" beside linear.fprop.hadamard = 32, and "
+     "linear.dgrad.weight is made of the original: linear.dgrad.weight.from = \"fprop\""},
+    {"linear.fprop = {weight={format='mxfp4', gradient='dge'}, hadamard=32}",
+     "a.toml: linear.fprop.weight.gradient: \"dge\" beside linear.fprop.hadamard = 32, and "
+     "linear.wgrad.input is made of the original: linear.wgrad.input.from = \"fprop\""},
+    {"linear.wgrad.center = 'operand'",
+     "a.toml:1: linear.wgrad.center: unknown \"operand\": none or wide"},
+    {"linear.fprop.center = 'wide'\nlinear.wgrad.input = {format='nvfp4', from='fprop'}",
+     "a.toml: linear.wgrad.input.from: \"fprop\" beside linear.fprop.center: \"original\", or "
+     "linear.fprop.center = \"none\""},
+    {"linear.fprop = {input={format='nvfp4', gradient='clip'}, center='wide'}",
+     "a.toml: linear.fprop.input.gradient: \"clip\" beside linear.fprop.center: \"straight\", or "
+     "linear.fprop.center = \"none\""},
 };
 
 TEST(MethodKeys, AreRefusedWhereTheyDoNotGo) {
@@ -44,14 +68,28 @@ TEST(MethodKeys, AreReadAndPrinted) {
   const Recipe recipe = Recipe::parse(
       "linear.dgrad = {grad = {format = 'nvfp4', rounding = 'eden'}, hadamard = 128, weight = "
       "{format = 'nvfp4', rounding = 'eden', from = 'fprop'}}\n"
-      "linear.fprop.input = {format = 'mxfp4', scale_of = 'rms'}",
+      "linear.fprop.input = {format = 'mxfp4', scale_of = 'rms'}\n"
+      "linear.fprop.weight = {format = 'mxfp4', gradient = 'dge', dge_k = 3}",
       "a.toml");
   const LinearRecipe& linear = recipe.settings(0).linear;
   EXPECT_EQ(linear.dgrad.right.from, From::fprop);
   EXPECT_EQ(linear.dgrad.left.scale_max, 255.99f) << "eden's default";
   EXPECT_EQ(print_operand(linear.fprop.left), "{format = \"mxfp4\", scale_of = \"rms\"}");
+  EXPECT_EQ(print_operand(linear.fprop.right),
+            "{format = \"mxfp4\", gradient = \"dge\", dge_k = 3}");
   EXPECT_EQ(Recipe::parse(recipe.resolved_toml(), "b.toml").resolved_toml(),
             recipe.resolved_toml());
+}
+
+TEST(MethodKeys, AFormatForAllOperandsTakesNoMeanOff) {
+  const Recipe recipe = Recipe::parse(
+      "inherit = 'averis'\n[[override]]\nlayers = '*.down'\nlinear = 'bf16'", "a.toml");
+  const auto of = [&](const char* name) {
+    return recipe.linear({.name = name, .block = 0, .depth = 4}, 0);
+  };
+  EXPECT_EQ(of("blocks.0.mlp.up").fprop.center, Center::operand);
+  EXPECT_EQ(of("blocks.0.mlp.up").wgrad.center, Center::wide);
+  EXPECT_EQ(of("blocks.0.mlp.down").fprop.center, Center::none);
 }
 
 TEST(MethodKeys, EdenWarnsOfSignsThatStay) {

@@ -11,6 +11,8 @@
 namespace ng {
 
 enum class HadamardSigns : uint8_t { random, fixed, none, layer };
+/// Whether the mean over tokens is taken off what a GEMM narrows, and how wide it is added again.
+enum class Center : uint8_t { none, wide, operand };
 
 /// One of the three GEMMs of a linear layer: y = left · rightᵀ.
 struct GemmRecipe {
@@ -19,6 +21,7 @@ struct GemmRecipe {
   int hadamard = 0;
   HadamardSigns hadamard_signs = HadamardSigns::random;
   SumOrder sum = SumOrder::chain;
+  Center center = Center::none;
   Compute output = Compute::fp32;  ///< fprop and dgrad only
   friend bool operator==(const GemmRecipe&, const GemmRecipe&) = default;
 };

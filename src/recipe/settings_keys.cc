@@ -38,11 +38,11 @@ Row operand(std::string path, Get get, std::string doc) {
   return row;
 }
 
-/// linear = "<format>": all six operands, and no Hadamard transform.
+/// linear = "<format>": all six operands, nothing transformed or taken off.
 SettingsKey linear_key() {
   return {{.path = "linear",
            .expected = "a format name, or a table of fprop, dgrad and wgrad",
-           .doc = "sets all six operands and hadamard = 0",
+           .doc = "sets all six operands, hadamard = 0 and center = \"none\"",
            .example = "\"mxfp4\""},
           [](Settings& s, const TomlItem& item) {
             Operand all;
@@ -50,6 +50,7 @@ SettingsKey linear_key() {
             for (GemmRecipe* gemm : {&s.linear.fprop, &s.linear.dgrad, &s.linear.wgrad}) {
               gemm->left = gemm->right = all;
               gemm->hadamard = 0;
+              gemm->center = Center::none;
             }
           },
           [](const Settings&) { return std::string(); }};
@@ -82,7 +83,12 @@ struct GemmWords {
   std::string equation;      ///< Y = X · Wᵀ
   const char *left, *right;  ///< keys: input, weight
   std::string left_meaning, right_meaning;
+  Choices<Center> centers = {{{"none", Center::none}, {"wide", Center::wide}}};
 };
+
+/// Of fprop and dgrad.
+const Choices<Center> kCenters = {
+    {{"none", Center::none}, {"wide", Center::wide}, {"operand", Center::operand}}};
 
 /// The rows of one GEMM but its output. `get` leads to its GemmRecipe.
 template <class Get>
@@ -114,6 +120,12 @@ void add_gemm(Rows& keys, const GemmWords& words, Get get) {
   keys.back().equation =
       "chain: s = fma(l, r, s) along K; tile32: s + (Σ over even k + Σ over odd k) of 32 at a time";
   keys.back().beside = fmt::format("{} = \"bf16\", {} = \"bf16\"", words.left, words.right);
+  keys.push_back(settings_choice(
+      gemm + ".center", [=](auto& s) -> auto& { return get(s).center; }, words.centers,
+      "whether means over tokens are taken off before operands are narrowed, and their product "
+      "added again: in BF16 (wide; in wgrad FP32), or narrowed by themselves (operand)"));
+  keys.back().equation =
+      "L = 1 · μᵀ + R: L · Wᵀ becomes Q(R) · Q(W)ᵀ + 1 · (μᵀ · Q(W)ᵀ); in wgrad of both operands";
 }
 
 template <class Get>
@@ -134,7 +146,7 @@ void add_linear(Rows& keys) {
   add_gemm(
       keys,
       {"linear.fprop", "Y = X · Wᵀ", "input", "weight", "the input X, in the forward GEMM",
-       "the weight W, in the forward GEMM"},
+       "the weight W, in the forward GEMM", kCenters},
       [](auto& s) -> auto& { return s.linear.fprop; });
   keys.push_back(output_key(
       "linear.fprop.output", [](auto& s) -> auto& { return s.fprop_output; }));
@@ -142,7 +154,7 @@ void add_linear(Rows& keys) {
       keys,
       {"linear.dgrad", "dX = dY · W", "grad", "weight",
        "the output's gradient dY, in the GEMM of the input's gradient",
-       "the weight W, in the GEMM of the input's gradient"},
+       "the weight W, in the GEMM of the input's gradient", kCenters},
       [](auto& s) -> auto& { return s.linear.dgrad; });
   keys.push_back(output_key(
       "linear.dgrad.output", [](auto& s) -> auto& { return s.dgrad_output; }));

@@ -17,6 +17,8 @@ std::string gemm_text(const GemmRecipe& gemm, std::string_view backend) {
                                              : describe(gemm.left) + " x " + describe(gemm.right);
   if (gemm.hadamard != 0) text += fmt::format(", Hadamard {}", gemm.hadamard);
   if (gemm.sum != SumOrder::chain) text += fmt::format(", sums as {}", name_of(gemm.sum));
+  if (gemm.center != Center::none)
+    text += gemm.center == Center::wide ? ", means wide" : ", means by themselves";
   return fmt::format("{}: {}", text, how_it_runs(gemm, backend));
 }
 

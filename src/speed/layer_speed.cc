@@ -74,7 +74,7 @@ class TimedLayer {
     layer_->fprop(run_, y_, input);
     forward_ = total_seconds(run_.seconds());
     layer_->make_gradient_operands(run_, gradient);
-    layer_->dgrad(run_, dx_, Into::overwrite, gradient);
+    layer_->dgrad(run_, dx_, Into::overwrite, input, gradient);
     layer_->wgrad(run_, {dw_, Into::overwrite}, input, gradient);
     forget_step(weight_);
   }

@@ -74,22 +74,10 @@ class Capturer final : public LinearObserver {
   void input(const Linear& layer, const Source& x) override {
     put(of_[&layer].x, values_of(backend(), x), layer.inputs());
   }
-  void output_gradient(const Linear& layer, const Source& dy, const Gemm& dgrad,
-                       const TurnBack* turned) override {
+  void output_gradient(const Linear& layer, const Source& dy, const BackwardProduct& dx) override {
     put(of_[&layer].dy, values_of(backend(), dy), layer.outputs());
-    const View& dx = turned != nullptr ? turned->y : dgrad.y;
-    const TemporaryTensor own(backend(), *dx.element, dx.rows, dx.cols);
-    if (turned != nullptr) {
-      TurnBack alone = *turned;  // of what the product wrote
-      alone.y = own.view();
-      alone.into = Into::overwrite;
-      backend().execute(alone);
-    } else {
-      Gemm alone = dgrad;
-      alone.y = own.view();
-      alone.into = Into::overwrite;
-      backend().execute(alone);
-    }
+    const TemporaryTensor own(backend(), *dx.y().element, dx.y().rows, dx.y().cols);
+    backend().execute(dx.last_into(own.view()));
     put(of_[&layer].dx, own.download(), layer.inputs());
   }
   void weight_gradient(const Linear& layer, const ConstView& sum) override {

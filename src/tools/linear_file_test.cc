@@ -132,6 +132,12 @@ TEST_P(LinearFile, MakesWhatKeysOfPublishedMethodsSay) {
   for (const auto& [name, facts] : golden.cases().items()) expect_case(golden, name, facts);
 }
 
+TEST_P(LinearFile, MakesWhatKeysOfProductsSay) {
+  const GoldenFile golden("linear/products");
+  EXPECT_EQ(golden.cases().size(), 11u);
+  for (const auto& [name, facts] : golden.cases().items()) expect_case(golden, name, facts);
+}
+
 TEST_P(LinearFile, WithoutGradThereIsTheForwardProductAlone) {
   take("weight", {1, 2}, {1, 2});
   take("input", {3, 1, 2}, {1, 0, 0, 1, 1, 1});

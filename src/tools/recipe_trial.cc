@@ -46,11 +46,10 @@ class Planner {
     for (const OperandRole role : roles_of(matrix)) {
       const OperandSpec form = operand_form(linear, role);
       Operand cast = form.cast;
-      cast.scaling = Scaling::current;
-      cast.amax_history = Operand{}.amax_history;
-      cast.amax_compute = Operand{}.amax_compute;
+      scale_by_itself(cast);
+      const bool has_mean = !is_weight(role) && gemm_of(linear, role).center != Center::none;
       plan_.push_back({.layer = layer,
-                       .operand = std::string(name_of(role)),
+                       .operand = std::string(name_of(role)) + (has_mean ? " with its mean" : ""),
                        .cast = cast,
                        .along = form.contract,
                        .hadamard = form.hadamard.size});

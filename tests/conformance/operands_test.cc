@@ -48,6 +48,34 @@ TEST(Conformance, TurnBack) {
           });
 }
 
+TEST(Conformance, RoundingBackward) {
+  for (const Storage storage : kStorages)
+    for (const RoundingGradient gradient : {RoundingGradient::clip, RoundingGradient::dge})
+      for (const std::string_view name : {"mxfp4", "nvfp4", "mxfp6_e2m3", "int8", "fp8_e4m3"})
+        for (const int hadamard : {0, 32}) {
+          Operand cast = operand_of(name);
+          cast.gradient = gradient;
+          const OperandSpec spec = spec_of(cast, {Contract::cols, Side::left}, 19, 150, hadamard,
+                                           multiple_of(cast, cast, hadamard));
+          const Matrix source = source_of(spec, 70);
+          conform(fmt::format("rounding_backward {} {}", describe(cast), hadamard), storage,
+                  [&](const Place& with) {
+                    const Tensor x = with.fp32(spread(19, spec.k_padded(), 71, 3));
+                    const Tensor from = with.activation(source);
+                    Tensor y = with.activation(spread(19, spec.k_padded(), 72, 1));
+                    PrepareContext context = drawing();
+                    context.update_history = false;
+                    with.execute(RoundingBackward{.y = y,
+                                                  .x = x,
+                                                  .spec = spec,
+                                                  .source = from,
+                                                  .context = context,
+                                                  .into = Into::add});
+                    return Results{{"y", y.values()}};
+                  });
+        }
+}
+
 // A source in BF16 gives the bits of the same values in FP32.
 TEST(Conformance, OperandsOfBf16Sources) {
   for (const std::string_view name : operand_names()) {

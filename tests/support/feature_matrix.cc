@@ -17,6 +17,7 @@ constexpr size_t kGradFactors = 9;
 enum Factor : size_t {
   kInput = kGradFactors,
   kWeight,
+  kGradient,
   kForwardHadamard,
   kHadamard,
   kSigns,
@@ -58,6 +59,7 @@ const std::vector<FeatureFactor>& factors() {
         "\"nvfp4\"", "\"int8\"", "{format = \"mxfp4\", block = [32, 32]}",
         "{format = \"nvfp4\", block = [16, 16]}", "{format = \"fp8_e4m3\", block = [128, 128]}",
         "{format = \"fp8_e4m3\", scaling = \"delayed\"}"}},
+      {"gradient", {"", ", gradient = \"clip\"", ", gradient = \"dge\", dge_k = 2"}},
       {"forward Hadamard", {"0", "32"}},
       {"Hadamard", {"0", "16", "32", "64", "128"}},
       {"signs", {"random", "fixed", "none", "layer"}},
@@ -181,11 +183,11 @@ std::span<const FeatureFactor> feature_factors() { return factors(); }
 
 namespace {
 
-/// An operand of the backward pass made of `from`: a format's name, or a table with one.
-std::string backward_operand(std::string_view operand, std::string_view from) {
+/// An operand, a format's name or a table with one, with `more` keys.
+std::string operand_with(std::string_view operand, std::string_view more) {
   const bool is_table = operand.starts_with('{');
   const std::string_view keys = is_table ? operand.substr(1, operand.size() - 2) : operand;
-  return fmt::format("{{{}{}, from = \"{}\"}}", is_table ? "" : "format = ", keys, from);
+  return fmt::format("{{{}{}{}}}", is_table ? "" : "format = ", keys, more);
 }
 
 bool is_of_bf16(std::string_view operand) {
@@ -209,17 +211,26 @@ std::string feature_recipe(const FeatureLevels& levels) {
   const std::string grad = gradient_operand(levels);
   const std::string backward =
       fmt::format("hadamard = {}, hadamard_signs = \"{}\"", level(kHadamard), level(kSigns));
+  const auto forward = [&](size_t factor) {  // what wide elements have no use for
+    const bool is_wide = level(factor).ends_with("p16\"") || level(factor).ends_with("p32\"") ||
+                         level(factor) == "\"bf16\"";
+    return operand_with(level(factor), is_wide ? "" : level(kGradient));
+  };
+  const bool is_turned = level(kForwardHadamard) != "0" && !level(kGradient).empty();
+  const std::string from = fmt::format(", from = \"{}\"", is_turned ? "fprop" : level(kFrom));
   return fmt::format(
       "compute = \"{}\"\n{}"
-      "linear.fprop = {{input = {}, weight = {}, hadamard = {}, output = \"{}\"{}}}\n"
-      "linear.dgrad = {{grad = {}, weight = {}, {}{}}}\n"
-      "linear.wgrad = {{grad = {}, input = {}, {}{}}}\n{}{}",
-      level(kCompute), level(kSaved), level(kInput), level(kWeight), level(kForwardHadamard),
-      level(kOutput), sum_key(level(kSum), level(kInput), level(kWeight)), grad,
-      backward_operand(level(kWeight), level(kFrom)), backward,
-      sum_key(level(kSum), grad, level(kWeight)), grad,
-      backward_operand(level(kInput), level(kFrom)), backward,
-      sum_key(level(kSum), grad, level(kInput)), level(kPhase), level(kOverride));
+      "linear.fprop = {{input = {}, weight = {}, hadamard = {}, output = \"{}\"{}}}
+      "
+      "linear.dgrad = {{grad = {}, weight = {}, {}{}}}
+      "
+      "linear.wgrad = {{grad = {}, input = {}, {}{}}}
+      {} {} ",
+      level(kCompute),
+      level(kSaved), forward(kInput), forward(kWeight), level(kForwardHadamard), level(kOutput),
+      sum_key(level(kSum), level(kInput), level(kWeight)), grad, operand_with(level(kWeight), from),
+      backward, sum_key(level(kSum), grad, level(kWeight)), grad, operand_with(level(kInput), from),
+      backward, sum_key(level(kSum), grad, level(kInput)), level(kPhase), level(kOverride));
 }
 
 bool features_fit(const FeatureLevels& levels) { return OperandCheck().fits(levels); }

@@ -8,6 +8,7 @@ from typing import Any, Optional
 from torch import Tensor
 
 from .. import _core
+from .._errors import Error
 from .._formats import element as element_named
 from ._operations import Delayed, Element, GemmForm, LinearForm, NoiseForm, OperandForm
 from ._operations.linear import ROLES
@@ -15,9 +16,20 @@ from ._operations.noise import TILE
 
 
 def form_of(core: _core.Layer) -> LinearForm:
-    """The numbers of a layer's products."""
-    gemms = {name: _gemm(gemm) for name, gemm in core.form().items()}
+    """The numbers of a layer's products; an Error where torch operations lack them."""
+    given = core.form()
+    for side, name in (("left", "input"), ("right", "weight")):
+        keys = tomllib.loads(given["fprop"][side]["keys"])
+        _refuse(f"linear.fprop.{name}.gradient", keys.get("gradient", "straight"), "straight")
+    for name, gemm in given.items():
+        _refuse(f"linear.{name}.center", gemm["center"], "none")
+    gemms = {name: _gemm(gemm) for name, gemm in given.items()}
     return LinearForm(**gemms, histories=tuple(core.histories))
+
+
+def _refuse(key: str, value: str, known: str) -> None:
+    if value != known:
+        raise Error(f'"{value}" in torch operations', f'"{known}", or engine="kernels"', key=key)
 
 
 def _gemm(gemm: dict[str, Any]) -> GemmForm:

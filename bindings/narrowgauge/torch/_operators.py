@@ -111,7 +111,7 @@ def backward_pass(
         of_grad = _rows(grad, outputs)
         is_read = x.dtype == torch.uint8
         of_input = of_grad[:, :0]
-        if needs[1]:
+        if needs[1] or (needs[0] and state.reads_input):
             of_input = state.kept_values(x, rows) if is_read else _rows(x, inputs)
         core.backward(
             when, kept, state.weight_rows(weight, kept), _row(bias), of_input, is_read, of_grad,
@@ -156,7 +156,9 @@ def _save(
 ) -> None:
     """Of x and the weight what gradients will be made of."""
     ctx.layer, ctx.state = layer, state_of(layer)  # which a graph may outlive
-    of_input = kept if kept.shape[0] > 0 or not _needs(ctx)[1] else x
+    needs = _needs(ctx)
+    reads = needs[1] or (needs[0] and ctx.state.reads_input)
+    of_input = kept if kept.shape[0] > 0 or not reads else x
     ctx.save_for_backward(of_input, weight, bias, scales, ticket)
 
 

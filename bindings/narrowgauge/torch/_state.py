@@ -162,6 +162,11 @@ class LayerState:
         _, bits, block, scales, others = form
         return (rows * bits + 7) // 8 + (rows + block - 1) // block * scales + others
 
+    @property
+    def reads_input(self) -> bool:
+        """Whether the gradient of the input is made of the input, too."""
+        return self.core().reads_input
+
     def kept_values(self, kept: Tensor, rows: int) -> Tensor:
         """What kept_size(rows) bytes stand for: x as the forward product read it, FP32."""
         core = self.core()

@@ -30,6 +30,7 @@ void perform(Workspace& workspace, const FindOperandAmax& op) { find_operand_ama
 void perform(Workspace& workspace, const PrepareBoth& op) { prepare_both(workspace, op); }
 void perform(Workspace& workspace, const Unpack& op) { unpack(workspace.threads(), op); }
 void perform(Workspace& workspace, const TurnBack& op) { turn_back(workspace, op); }
+void perform(Workspace& workspace, const RoundingBackward& op) { rounding_backward(workspace, op); }
 void perform(Workspace& workspace, const Gemm& op) { gemm(workspace, op); }
 void perform(Workspace& /* workspace */, const RollDelayedScale& op) {
   roll_delayed_scale(op.cast, op.state);

@@ -8,6 +8,7 @@
 #include "backend/host_step.h"
 #include "backend/ref/number.h"
 #include "math/normal.h"
+#include "math/round.h"
 
 namespace ng::ref {
 namespace {
@@ -99,6 +100,25 @@ void perform(const AddColumnSums& op) {
     for (int64_t t = 0; t < op.x.rows; ++t) total += x(t, c);
     sum.add(0, c, static_cast<float>(total));
   }
+}
+
+void perform(const FindColumnMeans& op) {
+  NG_CHECK(op.mean.rows == 1 && op.mean.cols == op.x.cols, op.mean.rows, op.mean.cols, op.x.cols);
+  const Reader x(op.x);
+  const Writer mean(op.mean);
+  for (int64_t c = 0; c < op.x.cols; ++c) {
+    double total = 0;
+    for (int64_t t = 0; t < op.x.rows; ++t) total += x(t, c);
+    const auto value = static_cast<float>(total / static_cast<double>(op.x.rows));
+    mean.put(0, c, op.round == Compute::bf16 ? round_to_bf16(value) : value);
+  }
+}
+
+void perform(const SubtractRow& op) {
+  NG_CHECK(same_shape(op.y, op.x) && op.row.cols == op.x.cols, op.y.rows, op.row.cols, op.x.cols);
+  const Reader x(op.x), row(op.row);
+  const Writer y(op.y);
+  for_each_place(op.y, [&](int64_t t, int64_t c) { y.put(t, c, x(t, c) - row(0, c)); });
 }
 
 void perform(const AddSum& op) { *op.sum += tree_sum(Reader(op.x), itself); }

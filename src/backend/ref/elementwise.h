@@ -15,6 +15,8 @@ void perform(const Normalize& op);
 
 /// sum[c] += Σ_t x[t][c]: the sum in FP64, rounded once, then one FP32 addition.
 void perform(const AddColumnSums& op);
+void perform(const FindColumnMeans& op);
+void perform(const SubtractRow& op);
 /// *sum += Σ x and Σ x², in FP64. Element i of the row-major tensor goes to lane i % 16 of chunk
 /// i / 4096; lanes fold by +8, +4, +2, +1, chunks pairwise by index. [recipes.md §0]
 void perform(const AddSum& op);

@@ -7,6 +7,7 @@
 
 #include "backend/ref/number.h"
 #include "backend/ref/operand_scale.h"
+#include "format/gradient_factor.h"
 #include "format/hadamard.h"
 
 namespace ng::ref {
@@ -90,7 +91,7 @@ void scale_and_round(const Job& job) {
   if (taken.has_scales())
     two_level.tensor = taken.scales.tensor != nullptr ? *taken.scales.tensor : 1;
   *parts.tensor_scale = two_level.tensor;
-  const bool corrects = spec.cast.rounding == Rounding::eden;
+  const bool corrects = spec.cast.rounding == Rounding::eden && job.rounds;
   const std::vector<float> before(job.row(0), job.row(corrects ? spec.rows : 0));
   for (int64_t i = 0; i < parts.scale_rows; ++i) {
     for (int64_t j = 0; j < parts.scale_cols; ++j) {
@@ -104,6 +105,17 @@ void scale_and_round(const Job& job) {
     }
   }
   if (corrects) correct_scales(job, before);
+}
+
+/// Of loaded values.
+void round_values(const Job& job) {
+  const OperandSpec& spec = job.spec;
+  *job.parts.tensor_scale = 1.0f;
+  if (spec.cast.is_fp32()) return;
+  if (spec.cast.is_unscaled())
+    round_region(job, {}, {0, spec.rows, 0, spec.k_padded()});
+  else
+    scale_and_round(job);
 }
 
 void check_spec(const OperandSpec& spec) {
@@ -182,13 +194,7 @@ void prepare(PackedOperand& packed, const ConstView& source, const PrepareContex
              .amax = std::max(amax, context.amax != nullptr ? *context.amax : 0.0f)};
   load_values(job);
   if (context.stats != nullptr) count_nonfinite(job);
-  *job.parts.tensor_scale = 1.0f;
-  if (spec.cast.is_fp32()) return;
-  if (spec.cast.is_unscaled()) {
-    round_region(job, {}, {0, spec.rows, 0, spec.k_padded()});
-  } else {
-    scale_and_round(job);
-  }
+  round_values(job);
 }
 
 void perform(const Prepare& op) { prepare(*op.packed, op.source, op.context); }
@@ -260,6 +266,37 @@ void perform(const TurnBack& op) {
       y.put(i, k, op.round == Compute::bf16 ? round_to_bf16(t) : t);
     }
   }
+}
+
+void perform(const RoundingBackward& op) {
+  const OperandSpec& spec = op.spec;
+  NG_CHECK(spec.contract == Contract::cols && op.context.stats == nullptr);
+  NG_CHECK(op.x.rows == spec.rows && op.x.cols <= spec.k_padded(), op.x.rows, op.x.cols);
+  NG_CHECK(op.y.rows == op.x.rows && op.y.cols == op.x.cols, op.y.rows, op.y.cols);
+  PrepareContext context = op.context;
+  context.update_history = false;
+  std::vector<std::byte> storage(operand_bytes(spec));
+  const PackedOperand packed{
+      .spec = spec, .source = op.source, .storage = storage.data(), .bytes = storage.size()};
+  const Job job = {.spec = spec,
+                   .source = op.source,
+                   .context = context,
+                   .parts = parts_of(packed),
+                   .range = range_of(*spec.cast.element),
+                   .codec = ElementCodec(*spec.cast.element, spec.cast.subnormals),
+                   .amax = context.amax != nullptr ? *context.amax : 0.0f,
+                   .rounds = false};
+  load_values(job);
+  round_values(job);
+  const GradientFactor factor = gradient_factor_of(spec.cast);
+  const Reader x(op.x);
+  const Writer y(op.y);
+  for (int64_t i = 0; i < op.y.rows; ++i)
+    for (int64_t k = 0; k < op.y.cols; ++k) {
+      float t = x(i, k) * factor_at(factor, job.row(i)[k]);
+      if (op.into == Into::add) t = y(i, k) + t;
+      y.put(i, k, op.round == Compute::bf16 ? round_to_bf16(t) : t);
+    }
 }
 
 void perform(const RollDelayedScale& op) {

@@ -52,6 +52,7 @@ void perform(const PrepareBoth& op);
 /// values: fl32(element · scale), then fl32(· tensor scale).
 void perform(const Unpack& op);
 void perform(const TurnBack& op);
+void perform(const RoundingBackward& op);
 
 /// End of step for one delayed scale. [formats.md §5]
 void perform(const RollDelayedScale& op);

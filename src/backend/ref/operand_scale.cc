@@ -79,7 +79,7 @@ void round_element(const Job& job, const RegionCast& cast, int64_t row, int64_t 
   const float y = scaled(job, cast, z);
   const bool counted = stats != nullptr && std::isfinite(z);
   if (counted && std::fabs(y) > job.range.max) ++stats->saturated;
-  value = rounded(job, cast, y, rounder_of(job, row, k));
+  value = job.rounds ? rounded(job, cast, y, rounder_of(job, row, k)) : y;
   if (counted && z != 0 && value == 0) ++stats->flushed;
 }
 

@@ -16,7 +16,8 @@ struct Job {
   OperandParts parts;
   ElementRange range;
   ElementCodec codec;
-  float amax = 0;  ///< of what the whole operand is a part of
+  float amax = 0;      ///< of what the whole operand is a part of
+  bool rounds = true;  ///< else values become what the encoder is given of them
 
   [[nodiscard]] bool floating() const { return spec.cast.element->kind == ElementKind::floating; }
   [[nodiscard]] float* row(int64_t r) const { return parts.elements + r * spec.k_padded(); }

@@ -3,7 +3,7 @@
 layers (numpy 2.4.6; checked one number at a time and, for lists of fits, against
 mit-han-lab/fouroversix) the cases of SET, with each case's recipe from FOLDER. `fits`: inputs, codes
 and scales under `fit`, `select` and `scale_max`; `keys`: all tensors under the keys that came after
-them. Needs Python 3.11 alone."""
+them; `products`: those of what becomes of products. Needs Python 3.11 alone."""
 
 import json
 import struct
@@ -20,6 +20,11 @@ SETS = {
              ["from_exact", "from_rotated", "from_plain_rotated", "from_narrow_rotated",
               "signs_layer", "nvint4", "bare.b", "rms_rules.b", "eden_128.b"],
              ["tetrajet.b", "nvfp4-fwd-bf16-bwd.b", "nvint4-wgrad.b", "quartet2.b"], None),
+    "products": ("A linear layer under recipes with keys of products: gradient, center.",
+                 ["clip_plain.b", "clip_rotated.b", "dge.b", "center_wide.b", "center_operand.b",
+                  "center_rotated.b"],
+                 ["quartet.b", "quartet-even.b", "fp4-dge.b", "averis-wide.b", "averis-operand.b"],
+                 None),
 }
 
 

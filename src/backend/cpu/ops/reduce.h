@@ -22,6 +22,8 @@ void fold_column_sums(Threads threads, float* sum, float* partial, const ColumnS
                       int64_t cols);
 
 void perform(Workspace& workspace, const AddColumnSums& op);
+void perform(Workspace& workspace, const FindColumnMeans& op);
+void perform(Workspace& workspace, const SubtractRow& op);
 void perform(Workspace& workspace, const AddSum& op);
 void perform(Workspace& workspace, const AddSumOfSquares& op);
 void perform(Workspace& workspace, const AddNonfinite& op);

@@ -6,6 +6,7 @@
 
 #include "backend/cpu/packed.h"
 #include "backend/cpu/quantize/values.h"
+#include "format/gradient_factor.h"
 #include "format/scale.h"
 #include "math/philox.h"
 #include "tensor/rows.h"
@@ -160,6 +161,18 @@ struct GroupValues {
 /// is_tried() grids.
 void add_projections(const ElementGrid& grid, const GroupValues& group, double* squares,
                      double* products);
+
+/// to[i] = x[i] · factor_at(by, values[i] · prescale · multiplier) [format/gradient_factor.h]
+struct FactorRun {
+  TileValues values;  ///< one row
+  int64_t count = 0;
+  float prescale = 1.0f;
+  float multiplier = 1.0f;
+  bool divides = false;  ///< values[i] · prescale / multiplier
+  const float* x = nullptr;
+  float* to = nullptr;
+};
+void multiply_by_factors(const GradientFactor& by, const FactorRun& run);
 
 /// Sixteen source columns side by side, a row of values for each k.
 struct ColumnTile {

@@ -1,7 +1,11 @@
 #include "backend/cpu/quantize/panel.h"
 
+#include <array>
+#include <cmath>
+
 #include "backend/cpu/quantize/eden.h"
 #include "backend/cpu/quantize/exact.h"
+#include "backend/cpu/quantize/put_product.h"
 #include "backend/cpu/quantize/statistics.h"
 #include "backend/cpu/quantize/subnormals.h"
 #include "backend/cpu/quantize/trials.h"
@@ -23,18 +27,61 @@ void PanelEncoder::encode(const Piece& area) {
     encode_panel(row, area);
 }
 
-void PanelEncoder::encode_panel(int64_t row, const Piece& area) {
+template <class Body>
+void PanelEncoder::for_chunks(int64_t row, const Piece& area, const Body& body) {
   const int64_t rows = std::min(job_.plan.panel_rows, area.row + area.rows - row);
-  if (job_.layout.interleaved && row + rows == job_.spec.rows) pad_rows(area);
   for (int64_t k = area.k; k < end_k_; k += job_.plan.chunk_cols) {
     chunk_ = {.row = row, .rows = rows, .k = k, .cols = std::min(job_.plan.chunk_cols, end_k_ - k)};
     blocks_ = ceil_div(chunk_.cols, job_.plan.block_cols);
     find_scales();
+    body();
+  }
+}
+
+void PanelEncoder::encode_panel(int64_t row, const Piece& area) {
+  const bool is_last = row + job_.plan.panel_rows >= job_.spec.rows;
+  if (job_.layout.interleaved && is_last) pad_rows(area);
+  for_chunks(row, area, [&] {
     for_pieces(job_.plan, chunk_, [&](const Piece& piece) { encode_piece(piece); });
     if (job_.spec.cast.rounding == Rounding::eden)
       for_pieces(job_.plan, chunk_, [&](const Piece& piece) { correct_scales(piece); });
     store_scales();
-  }
+  });
+}
+
+void PanelEncoder::pass_back(int64_t row, const RoundingBackward& op,
+                             const GradientFactor& factor) {
+  end_k_ = job_.spec.k_padded();
+  const int64_t rows = std::min(job_.plan.panel_rows, job_.spec.rows - row);
+  for_chunks(row, {.row = row, .rows = rows, .k = 0, .cols = end_k_}, [&] {
+    for_pieces(job_.plan, chunk_, [&](const Piece& piece) { pass_piece(piece, op, factor); });
+  });
+}
+
+// What has no scale, or is of a block that is dropped, is encoded as 0.
+void PanelEncoder::pass_piece(const Piece& piece, const RoundingBackward& op,
+                              const GradientFactor& factor) {
+  constexpr int64_t kRun = 512;
+  alignas(64) std::array<float, kRun> passed;
+  const QuantizePlan& plan = job_.plan;
+  const TileValues values = values_of(piece).values;
+  const int64_t cols = std::min(piece.cols, op.y.cols - piece.k);
+  const auto x = op.x.as<float>();
+  for (int64_t r = 0; r < piece.rows; ++r)
+    for (int64_t c = 0, end = 0; c < cols; c = end) {
+      end = std::min({(c / plan.block_cols + 1) * plan.block_cols, c + kRun, cols});
+      const int64_t block = first_block(piece) + r / plan.tile_rows * blocks_ + c / plan.block_cols;
+      const float multiplier = scratch_.multiplier[block];
+      const bool is_zero = std::isnan(scratch_.decode[block]) || multiplier == 0;
+      multiply_by_factors(factor, {.values = values.from(r, c),
+                                   .count = end - c,
+                                   .prescale = is_zero ? 0 : job_.spec.cast.prescale,
+                                   .multiplier = is_zero ? 1 : multiplier,
+                                   .divides = job_.divides,
+                                   .x = x.row(piece.row + r) + piece.k + c,
+                                   .to = passed.data()});
+      put_product(passed.data(), end - c, op.into, op.round, op.y, piece.row + r, piece.k + c);
+    }
 }
 
 void PanelEncoder::note_amax(int64_t row) {
@@ -208,11 +255,15 @@ EncodeTile PanelEncoder::tile_of(const Piece& piece, const PieceValues& values) 
   return tile;
 }
 
-void PanelEncoder::encode_piece(const Piece& piece) {
+PieceValues PanelEncoder::values_of(const Piece& piece) const {
   // Trials of one block use the buffer; statistics where the chunk is not one piece.
   const bool is_overwritten = scales_to_try(job_) > 1 && !has_vector_trials(job_);
   const bool loaded = job_.scales_by_block && chunk_is_one_piece() && !is_overwritten;
-  const PieceValues values = loaded ? values_ : job_.source.load(piece, scratch_.values);
+  return loaded ? values_ : job_.source.load(piece, scratch_.values);
+}
+
+void PanelEncoder::encode_piece(const Piece& piece) {
+  const PieceValues values = values_of(piece);
   bool exact = job_.exact || nonfinite_;
   if (!job_.scales_by_block && !job_.is_finite) {
     QuantizeTotals found;

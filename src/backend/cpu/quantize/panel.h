@@ -42,6 +42,8 @@ class PanelEncoder {
   /// Adds the largest |value| after the transform of the panel from `row` on to the worker's
   /// totals.
   void note_amax(int64_t row);
+  /// In place of encode(): what of a product `op` lets through, of the rows from `row` on.
+  void pass_back(int64_t row, const RoundingBackward& op, const GradientFactor& factor);
 
  private:
   [[nodiscard]] bool chunk_is_one_piece() const {
@@ -55,6 +57,9 @@ class PanelEncoder {
   }
 
   void encode_panel(int64_t row, const Piece& area);
+  /// body() for every chunk of the panel from `row` on, whose scales are known then.
+  template <class Body>
+  void for_chunks(int64_t row, const Piece& area, const Body& body);
   void find_scales();
   void find_amax(bool skip_nan);
   void take_stored_scales() const;
@@ -70,7 +75,10 @@ class PanelEncoder {
   /// A block of the chunk.
   [[nodiscard]] Piece block_at(int64_t index) const;
   [[nodiscard]] EncodeTile tile_of(const Piece& piece, const PieceValues& values) const;
+  /// Of a piece of the chunk.
+  [[nodiscard]] PieceValues values_of(const Piece& piece) const;
   void encode_piece(const Piece& piece);
+  void pass_piece(const Piece& piece, const RoundingBackward& op, const GradientFactor& factor);
   /// Encodes into `tile`, whose scales and places are known.
   void encode_values(const Piece& piece, EncodeTile& tile, bool by_definition);
   /// A piece's codes from scratch to where they stay.

@@ -317,6 +317,26 @@ void prepare_both(Workspace& workspace, const PrepareBoth& op) {
   for (QuantizeJob& alone : jobs) prepare_alone(workspace, alone);
 }
 
+void rounding_backward(Workspace& workspace, const RoundingBackward& op) {
+  require_fp32(op.kName, {op.x});
+  require_values(op.kName, {op.y});
+  const OperandSpec& spec = op.spec;
+  NG_CHECK(spec.contract == Contract::cols && op.context.stats == nullptr);
+  NG_CHECK(op.x.rows == spec.rows && op.x.cols <= spec.k_padded(), op.x.rows, op.x.cols);
+  NG_CHECK(op.y.rows == op.x.rows && op.y.cols == op.x.cols, op.y.rows, op.y.cols);
+  PackedOperand packed;
+  packed.spec = spec;
+  QuantizeJob job = quantize_job(packed, op.source, op.context, groups_of(op.source, op.context));
+  find_tensor_scale(workspace, job);
+  const GradientFactor factor = gradient_factor_of(spec.cast);
+  const std::span<QuantizeTotals> totals = totals_of(workspace);
+  const int64_t rows = job.plan.panel_rows;
+  parallel_for(workspace.threads(), ceil_div(spec.rows, rows), [&](int64_t panel, int worker) {
+    PanelEncoder(job, workspace.worker(worker), totals[static_cast<size_t>(worker)])
+        .pass_back(panel * rows, op, factor);
+  });
+}
+
 void unpack(Threads threads, const Unpack& op) {
   const PackedOperand& packed = *op.packed;
   const OperandSpec& spec = packed.spec;

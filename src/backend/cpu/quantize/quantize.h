@@ -33,6 +33,8 @@ void prepare_both(Workspace& workspace, const PrepareBoth& op);
 void unpack(Threads threads, const Unpack& op);
 /// Rows of a product in the basis of a transform, in that of their columns.
 void turn_back(Workspace& workspace, const TurnBack& op);
+/// What of a product the rounding of an operand lets through.
+void rounding_backward(Workspace& workspace, const RoundingBackward& op);
 
 /// End of step for one delayed scale. [formats.md §5]
 void roll_delayed_scale(const Operand& cast, DelayedScale state);

@@ -4,11 +4,11 @@
 
 #include "backend/cpu/ops/blocks.h"
 #include "backend/cpu/quantize/kernels.h"
+#include "backend/cpu/quantize/put_product.h"
 #include "backend/cpu/quantize/quantize.h"
 #include "backend/cpu/types.h"
 #include "base/error.h"
 #include "format/hadamard.h"
-#include "math/round.h"
 
 namespace ng::cpu {
 namespace {
@@ -22,21 +22,6 @@ std::array<float, kRun> sign_factors(const Hadamard& hadamard) {
     factors[static_cast<size_t>(k)] =
         has_negative_sign(hadamard.signs.data(), static_cast<int>(k % hadamard.size)) ? -1.0f : 1;
   return factors;
-}
-
-float widened_value(float value) { return value; }
-float widened_value(Bf16 value) { return widened(value); }
-void store(float value, float& to) { to = value; }
-void store(float value, Bf16& to) { to = to_bf16(value); }
-
-/// y = or += values, rounded as a GEMM rounds its y.
-template <class Value>
-void put(const float* values, int64_t count, const TurnBack& op, Value* y) {
-  for (int64_t k = 0; k < count; ++k) {
-    float t = values[k];
-    if (op.into == Into::add) t = widened_value(y[k]) + t;
-    store(op.round == Compute::bf16 ? round_to_bf16(t) : t, y[k]);
-  }
 }
 
 }  // namespace
@@ -58,10 +43,7 @@ void turn_back(Workspace& workspace, const TurnBack& op) {
                     hadamard_back_factor(g));
       for (int64_t i = 0; i < kept; ++i)
         run[static_cast<size_t>(i)] *= signs[static_cast<size_t>(i)];
-      if (op.y.is(bf16_format()))
-        put(run.data(), kept, op, op.y.as<Bf16>().row(row) + k);
-      else
-        put(run.data(), kept, op, op.y.as<float>().row(row) + k);
+      put_product(run.data(), kept, op.into, op.round, op.y, row, k);
     }
   });
 }

@@ -12,6 +12,7 @@
 #include "backend/cpu/simd/lanes-inl.h"
 #include "math/erf.h"
 #include "math/exp.h"
+#include "math/log.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
@@ -38,6 +39,19 @@ HWY_INLINE F16 Exp(F16 x) {
   const F16 first = Bits<float>(ShiftLeft<23>(Add(half, Set16(127))));
   const F16 second = Bits<float>(ShiftLeft<23>(Add(Sub(whole, half), Set16(127))));
   return Mul(Mul(y, first), second);
+}
+
+/// ln(x) of normal numbers above 0; equals math::log(float).
+HWY_INLINE F16 Log(F16 x) {
+  using namespace math::log32;
+  const I16 bits = Bits<int32_t>(x);
+  const I16 up = ShiftRight<23>(Sub(bits, Bits<int32_t>(Set16(kSqrtHalf))));
+  const F16 f = Sub(Bits<float>(Sub(bits, ShiftLeft<23>(up))), Set16(1.0f));
+  const F16 e = ToFloat(up);
+  const F16 q = Polynomial(polynomial(), f);
+  const F16 square = Mul(f, f);
+  const F16 rest = Fma(e, Set16(kLn2Low), Fma(Mul(square, f), q, Mul(Set16(-0.5f), square)));
+  return Fma(e, Set16(kLn2High), Add(f, rest));
 }
 
 struct Cdf16 {

@@ -16,9 +16,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 
-void All(const float* x, float* exp, float* cdf, float* density) {
+void All(const float* x, float* exp, float* log, float* cdf, float* density) {
   const F16 v = Load16(x);
   Store16(Exp(v), exp);
+  Store16(Log(v), log);
   const Cdf16 normal = NormalCdf(v);
   Store16(normal.cdf, cdf);
   Store16(normal.density, density);
@@ -43,13 +44,15 @@ TEST(Elementary, IsTheScalarFunctionOnEveryIsa) {
   for (const Isa isa : supported_isas()) {
     force_isa(isa);
     for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 16 * kStep) {
-      alignas(64) float x[16], exp[16], cdf[16], density[16];
+      alignas(64) float x[16], exp[16], log[16], cdf[16], density[16];
       for (uint64_t l = 0; l < 16; ++l)
         x[l] = std::bit_cast<float>(static_cast<uint32_t>(bits + l * kStep));
-      HWY_DYNAMIC_DISPATCH(All)(x, exp, cdf, density);
+      HWY_DYNAMIC_DISPATCH(All)(x, exp, log, cdf, density);
       for (int l = 0; l < 16; ++l) {
         const math::NormalCdf want = math::normal_cdf(x[l]);
         ASSERT_TRUE(same(exp[l], math::exp(x[l]))) << name_of(isa) << " " << x[l];
+        if (std::isnormal(x[l]) && x[l] > 0)
+          ASSERT_TRUE(same(log[l], math::log(x[l]))) << name_of(isa) << " " << x[l];
         ASSERT_TRUE(same(cdf[l], want.cdf)) << name_of(isa) << " " << x[l];
         ASSERT_TRUE(same(density[l], want.density)) << name_of(isa) << " " << x[l];
       }

@@ -44,6 +44,8 @@ bool has_one_scale(const OperandSpec& spec) {
 }
 
 void require_operand(const OperandSpec& spec) {
+  if (spec.cast.gradient != RoundingGradient::straight)
+    throw Unsupported("cuda: " + describe(spec.cast));
   if (!is_read_in_place(spec) && !is_mx(spec) && !has_one_scale(spec))
     throw Unsupported("cuda: operands in " + describe(spec.cast) +
                       (spec.hadamard.size > 0 ? " after a Hadamard transform" : ""));

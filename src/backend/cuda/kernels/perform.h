@@ -44,6 +44,8 @@ void perform(Stream stream, const Rope& op);
 
 // reduce.cc: the bits of ref
 void perform(Stream stream, const AddColumnSums& op);
+void perform(Stream stream, const FindColumnMeans& op);
+void perform(Stream stream, const SubtractRow& op);
 void perform(Stream stream, const AddSum& op, const Scratch& scratch);
 void perform(Stream stream, const AddSumOfSquares& op, const Scratch& scratch);
 void perform(Stream stream, const AddNonfinite& op);

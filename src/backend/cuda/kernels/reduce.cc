@@ -71,6 +71,25 @@ struct AddColumn {
   }
 };
 
+/// The same of its mean.
+struct MeanOfColumn {
+  Target mean;
+  Source x;
+  Compute round;
+  __device__ void operator()(int64_t /* row */, int64_t c) const {
+    double total = 0;
+    for (int64_t t = 0; t < x.rows; ++t) total += x(t, c);
+    const auto value = static_cast<float>(total / static_cast<double>(x.rows));
+    mean.put(0, c, round == Compute::bf16 ? round_to_bf16(value) : value);
+  }
+};
+
+struct SubtractEach {
+  Target y;
+  Source x, row;
+  __device__ void operator()(int64_t t, int64_t c) const { y.put(t, c, x(t, c) - row(0, c)); }
+};
+
 struct CountNonfinite {
   Source x;
   unsigned long long* count;
@@ -85,6 +104,21 @@ void perform(Stream stream, const AddColumnSums& op) {
   NG_CHECK(op.sum.rows == 1 && op.sum.cols == op.x.cols, op.sum.rows, op.sum.cols, op.x.cols);
   constexpr std::string_view kName = AddColumnSums::kName;
   for_each_place(stream, 1, op.x.cols, AddColumn{target_of(kName, op.sum), source_of(kName, op.x)});
+}
+
+void perform(Stream stream, const FindColumnMeans& op) {
+  NG_CHECK(op.mean.rows == 1 && op.mean.cols == op.x.cols, op.mean.rows, op.mean.cols, op.x.cols);
+  constexpr std::string_view kName = FindColumnMeans::kName;
+  for_each_place(stream, 1, op.x.cols,
+                 MeanOfColumn{target_of(kName, op.mean), source_of(kName, op.x), op.round});
+}
+
+void perform(Stream stream, const SubtractRow& op) {
+  NG_CHECK(same_shape(op.y, op.x) && op.row.cols == op.x.cols, op.y.rows, op.row.cols, op.x.cols);
+  constexpr std::string_view kName = SubtractRow::kName;
+  for_each_place(
+      stream, op.y.rows, op.y.cols,
+      SubtractEach{target_of(kName, op.y), source_of(kName, op.x), source_of(kName, op.row)});
 }
 
 void perform(Stream stream, const AddSum& op, const Scratch& scratch) {
