@@ -44,9 +44,12 @@ def begin_pass(model: Any, args: tuple[Any, ...]) -> None:
     """Before each call of a converted model, an nn.Module: the next micro-batch of the step, where
     it trains.
     """
-    if model.training and torch.is_grad_enabled():
-        for engine in model.ng_engines:
+    is_pass = model.training and torch.is_grad_enabled()
+    for engine in model.ng_engines:
+        engine.is_pass = is_pass
+        if is_pass:
             _operators.begin_pass(engine.clock)
+    if is_pass:
         for state in model.ng_states:
             state.uses = 0
 
@@ -65,6 +68,7 @@ def move_to(model: nn.Module, step: int) -> None:
         engine.step = step
     for layer in layers_of(model).values():
         engine = layer.ng_state.engine
+        layer.ng_state.uses = 0
         if engine.phase != before[id(engine)]:
             layer.ng_state.set_phase(layer.ng_scales)
 
