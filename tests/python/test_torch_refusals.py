@@ -41,7 +41,7 @@ THINGS = [None, 3, 3.5, -1, "zz", b"x", [3], {"a": 1}, object(), float("nan"), t
 #: What each keyword of convert takes of these.
 CONVERT = {
     "recipe": [], "skip": [], "only": [None], "names": [None], "blocks": [None, 3],
-    "seed": [3], "step": [3], "steps": [None, 3], "engine": [],
+    "seed": [3], "step": [None, 3], "steps": [None, 3], "engine": [],
 }  # fmt: skip
 #: And of optimizer.
 OPTIMIZER = {

@@ -84,12 +84,15 @@ def linear(
     if x.numel() == 0:
         return torch.nn.functional.linear(x, weight.to(x.dtype), bias)
     form = state.form if training else state.form.to_nearest()
-    clock = state.engine.clock.to(x.device)
-    if training:
-        use = state.next_use(not is_compiling() and in_backward())
-        when = torch.stack((clock[0], clock[1].clamp(min=0) + use * PASSES))
-    else:
+    clock = state.engine.clock
+    if not training:
         when = torch.zeros_like(clock)
+    elif is_compiling():
+        when = torch.stack((clock[0], clock[1].clamp(min=0) + state.next_use() * PASSES))
+    else:
+        micro = state.same_micro(x) if in_backward() else state.next_micro(x)
+        when = torch.tensor([state.engine.step, micro], device="cpu")
+    when = when.to(x.device)
     if scales is not None and not training:
         scales = scales.clone()  # which an evaluation leaves alone
     keeps = torch.is_grad_enabled() and weight.requires_grad

@@ -22,7 +22,7 @@ from ._layers import Linear, converted_class, is_linear, is_turned, own_class
 from ._names import Names, Namer, block_of, is_adapter, is_meant
 from ._recipe import AnyRecipe, core_recipe, has_auto_scales, left_to_others, recipe_words
 from ._state import LayerState
-from ._steps import begin_pass, engines_of, layers_of
+from ._steps import begin_pass, engine_of, engines_of, layers_of
 
 _converting = threading.Lock()
 
@@ -82,7 +82,7 @@ def convert(
     names: Names | None = None,
     blocks: int | None = None,
     seed: int = 1,
-    step: int = 0,
+    step: int | None = None,
     steps: int | None = None,
     engine: str = "auto",
 ) -> Conversion:
@@ -95,7 +95,8 @@ def convert(
     names: {"encoder.layer.{n}.ff": "blocks.{n}.mlp.up"}, or a function of a module name, for what
         the tables of known families lack.
     blocks: of the model, from which a recipe counts its first and last ones; else as names say.
-    seed, step: of all draws. In models that the trainer has too, tensors draw as they do there.
+    seed, step: of all draws; of a model that is converted already, None goes on at its step. In
+        models that the trainer has too, tensors draw as they do there.
     steps: how many training has, by which the phases of a recipe follow one another; None: the
         first holds.
     engine: "kernels" of this package, which compute on the CPU; "torch": the same numbers in torch
@@ -107,7 +108,8 @@ def convert(
     """
     is_a(model, nn.Module, "a torch.nn.Module", "model")
     one_of(engine, "engine", "auto", "kernels", "torch")
-    seed, step = whole(seed, "seed", 0, (1 << 64) - 1), whole(step, "step", 0, (1 << 32) - 1)
+    seed = whole(seed, "seed", 0, (1 << 64) - 1)
+    step = None if step is None else whole(step, "step", 0, (1 << 32) - 1)
     blocks = None if blocks is None else whole(blocks, "blocks", 1, (1 << 31) - 1)
     steps = None if steps is None else whole(steps, "steps", 1, (1 << 32) - 1)
     left, meant = texts(skip, "skip"), None if only is None else texts(only, "only")
@@ -117,6 +119,9 @@ def convert(
         named = _named(model, chosen, names)
         _require_unshared(model, {id(m.weight): name for name, m in chosen.items()}, chosen)
         depth = blocks or max((block_of(name) for name in named.values()), default=-1) + 1
+        if step is None:
+            before = engine_of(model)
+            step = 0 if before is None else before.step
         shared = Engine(loaded, seed, step, depth, steps, engine)
         shared.words = recipe_words(recipe)
         ids_of = _ids(named, family_of(model, loaded))

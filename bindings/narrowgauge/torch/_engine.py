@@ -31,6 +31,7 @@ class Engine:
         self.depth = depth  #: blocks of the model, for overrides
         self.steps = steps  #: of the training, of which phases are shares; None: the first holds
         self.kind = kind  #: "auto", "kernels" or "torch"
+        self.is_pass = True  #: the newest call of the model has gradients: passes may be repeated
         self.clock = torch.tensor([step, -1], dtype=torch.int64)
         self._run: _core.LayerRun | None = None
         self._threads = 0

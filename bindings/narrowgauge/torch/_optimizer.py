@@ -13,14 +13,13 @@ from .. import _core
 from .._arguments import is_a, one_of, real, refusing, shown, whole
 from .._errors import ArgumentError, Error
 from ._bit_widths import bit_widths_by_decay
-from ._engine import takes_kernels
+from ._engine import Engine, takes_kernels
 from ._held import Held, HeldByKernels, Plan
 from ._held_anywhere import HeldAnywhere
-from ._layers import Linear
 from ._names import Names
 from ._parameters import given_place, places_of
 from ._recipe import AnyRecipe, core_recipe
-from ._steps import STEP_KEY, attach, engines_of
+from ._steps import STEP_KEY, attach, engine_of
 
 #: A model, its parameters, or groups of them as torch.optim takes them.
 Parameters = nn.Module | Iterable[Tensor] | Iterable[dict[str, Any]]
@@ -108,10 +107,10 @@ class Optimizer(torch.optim.Optimizer):
     ) -> None:
         self._recipe, self._fixed, self._blocks = recipe, fixed, blocks
         self._places = places_of(model, recipe, names, blocks) if model is not None else {}
-        is_converted = any(isinstance(m, Linear) for m in model.modules()) if model else False
-        converted = model if is_converted else None
+        self._model = model
+        engine_now = self._engine
         if seed is None:
-            seed = 1 if converted is None else engines_of(converted)[0].seed
+            seed = 1 if engine_now is None else engine_now.seed
         self._plan = Plan(recipe, seed, _core.UpdateRuns(seed, torch.get_num_threads()), engine)
         self._held: dict[Tensor, Held] = {}
         #: auto scales of gradients between ranks, by the rows that a checkpoint has of them
@@ -119,21 +118,28 @@ class Optimizer(torch.optim.Optimizer):
         with refusing("model_or_params", _PARAMETERS):
             super().__init__(given, numbers)
         self.param_groups[0].setdefault(STEP_KEY, 0)
-        self._engine = None
-        if converted is not None:
-            self._engine = engines_of(converted)[0]
-            self.param_groups[0][STEP_KEY] = self._engine.step
-            attach(converted, self)
+        if model is not None and engine_now is not None:
+            self.param_groups[0][STEP_KEY] = engine_now.step
+            attach(model, self)
+
+    @property
+    def _engine(self) -> Engine | None:
+        """Whose step the optimizer's is; None: its own, of a model that is not converted."""
+        return None if self._model is None else engine_of(self._model)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """As torch's; values of its parameters become what the recipe stores."""
         with refusing("model_or_params", _PARAMETERS):
             super().add_param_group(param_group)
         group = self.param_groups[-1]
-        _constants(group)
-        for parameter in group["params"]:
-            if parameter.requires_grad:
-                self._hold(parameter, group)
+        try:
+            _constants(group)
+            for parameter in group["params"]:
+                if parameter.requires_grad:
+                    self._hold(parameter, group)
+        except Error:
+            self.param_groups.pop()
+            raise
 
     def _hold(self, parameter: Tensor, group: Mapping[str, Any]) -> Held:
         if parameter not in self._held:
@@ -170,9 +176,8 @@ class Optimizer(torch.optim.Optimizer):
 
     def _step_number(self) -> int:
         """From 0, as the trainer counts: of draws, and one less than Adam's t."""
-        if self._engine is not None:
-            return self._engine.step
-        return int(self.param_groups[0][STEP_KEY])
+        engine = self._engine
+        return int(self.param_groups[0][STEP_KEY]) if engine is None else engine.step
 
     def state_dict(self) -> dict[str, Any]:
         """torch's, with the bytes of all that persists as the state of each parameter."""
@@ -186,7 +191,10 @@ class Optimizer(torch.optim.Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Every bit of it. A parameter with other values than it had then keeps them."""
         with refusing("state_dict", "what state_dict() gave"):
+            group = state_dict["param_groups"][0]
+            whole(group.get(STEP_KEY, 0), STEP_KEY, 0, (1 << 32) - 1)
             super().load_state_dict({**state_dict, "state": {}})
+            self.param_groups[0].setdefault(STEP_KEY, 0)
             for number, parameter in zip(_numbers(state_dict), self._parameters(), strict=True):
                 if number in state_dict["state"]:
                     self._hold(parameter, self._group_of(parameter)).put_state(
@@ -259,7 +267,7 @@ def _constants(group: Mapping[str, Any]) -> dict[str, float]:
     numbers = {key: _number(value, key) for key, value in given.items()}
     for key, value in numbers.items():
         if not 0 <= value <= _MOST[key]:
-            raise Error(str(value), f"a number from 0 to {_MOST[key]:g}", key=key)
+            raise Error(str(value), f"a number from 0 to {_MOST[key]:.7g}", key=key)
     return numbers
 
 

@@ -50,7 +50,7 @@ class LayerState:
         _states[self.number] = self
         self._micro = 0  # of the newest pass: pass + use * PASSES
         self.saved_bytes = 0  #: of the newest pass, as long as its graph lives: for dW
-        self.uses = 0  #: of the layer in a pass, as torch operations count them
+        self.uses = 0  #: of the layer in a pass, as compiled torch operations count them
         self._core: _core.Layer | None = None
         self._noise: _core.WeightNoise | None = None
         self._noise_run: _core.LayerRun | None = None
@@ -95,11 +95,10 @@ class LayerState:
             return None
         return form_of(self.core())
 
-    def next_use(self, repeats: bool) -> int:
-        """Its place among the uses of the layer in a pass; `repeats`: of checkpointing, the newest
-        first."""
-        self.uses += -1 if repeats else 1
-        return (self.uses if repeats else self.uses - 1) % USES
+    def next_use(self) -> int:
+        """Its place among the uses of the layer in a pass, where compilers ask."""
+        self.uses += 1
+        return (self.uses - 1) % USES
 
     def noise(self) -> _core.WeightNoise:
         """Noise on the weight by the kernels; a recipe may have none."""
@@ -202,7 +201,6 @@ class LayerState:
     def next_micro(self, x: Tensor) -> int:
         """Of a forward pass that is done for the first time."""
         step, number = self.engine.clock.tolist()
-        number = max(number, 0)
         last_step, last_number, uses = self._used
         if last_step != step:
             self._passes.clear()
@@ -213,13 +211,16 @@ class LayerState:
                 "narrowgauge.torch.attach(model, optimizer), or step(model) after each update",
             )
         self._used = (step, number, uses)
-        self._micro = number + uses * PASSES
-        self._passes.setdefault(fingerprint(x), []).append(self._micro)
+        self._micro = max(number, 0) + uses * PASSES
+        if self.engine.is_pass:
+            self._passes.setdefault(fingerprint(x), []).append(self._micro)
         while len(self._passes) > 4096:
             self._passes.popitem(last=False)
         return self._micro
 
     def same_micro(self, x: Tensor) -> int:
-        """Of a forward pass that checkpointing repeats: that which had this input, the newest."""
-        passes = self._passes.get(fingerprint(x))
-        return passes[-1] if passes else self._micro
+        """Of a forward pass that checkpointing repeats: that which had this input, of several the
+        newest that was not repeated, as autograd goes back.
+        """
+        passes = self._passes.get(fingerprint(x), [self._micro])
+        return passes.pop() if len(passes) > 1 else passes[0]

@@ -28,6 +28,12 @@ def layers_of(model: nn.Module) -> dict[str, Linear]:
     return found
 
 
+def engine_of(model: nn.Module) -> Engine | None:
+    """That of its first converted layer; None: it has none, or none any more."""
+    layers = (m for m in model.modules() if isinstance(m, Linear))
+    return next((layer.ng_state.engine for layer in layers), None)
+
+
 def engines_of(model: nn.Module) -> list[Engine]:
     """Those of its layers, each once."""
     engines = [layer.ng_state.engine for layer in layers_of(model).values()]
@@ -38,9 +44,12 @@ def begin_pass(model: Any, args: tuple[Any, ...]) -> None:
     """Before each call of a converted model, an nn.Module: the next micro-batch of the step, where
     it trains.
     """
-    if model.training and torch.is_grad_enabled():
-        for engine in model.ng_engines:
+    is_pass = model.training and torch.is_grad_enabled()
+    for engine in model.ng_engines:
+        engine.is_pass = is_pass
+        if is_pass:
             _operators.begin_pass(engine.clock)
+    if is_pass:
         for state in model.ng_states:
             state.uses = 0
 
@@ -59,13 +68,14 @@ def move_to(model: nn.Module, step: int) -> None:
         engine.step = step
     for layer in layers_of(model).values():
         engine = layer.ng_state.engine
+        layer.ng_state.uses = 0
         if engine.phase != before[id(engine)]:
             layer.ng_state.set_phase(layer.ng_scales)
 
 
 def attach(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     """step(model) after every step of an optimizer, whose state_dict carries the step from now on:
-    loaded, draws go on where they were.
+    loaded, draws go on where they were. A model that was restored has no draws to move.
 
     Raises Error for a model that is not converted, and for what is no optimizer of torch.
     """
@@ -73,15 +83,19 @@ def attach(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         raise ArgumentError(
             f"is {type(optimizer).__name__}", "a torch.optim.Optimizer", key="optimizer"
         )
-    if getattr(optimizer, "_ng_model", None) is model:
-        return
+    attached = optimizer.__dict__.setdefault("_ng_models", [])
     engines = engines_of(model)
+    if any(of is model for of in attached):
+        return
 
     def after(*_: Any) -> None:
-        step(model)
-        optimizer.param_groups[0][STEP_KEY] = engines_of(model)[0].step
+        if engine_of(model) is not None:
+            step(model)
+            optimizer.param_groups[0][STEP_KEY] = engines_of(model)[0].step
 
     def loaded(*_: Any) -> None:
+        if engine_of(model) is None:
+            return
         # Loaded with the model, before or after: a phase that begins would clear them.
         kept = [
             (layer.ng_scales, layer.ng_scales.clone())
@@ -94,7 +108,7 @@ def attach(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
             of.copy_(values)
 
     optimizer.param_groups[0].setdefault(STEP_KEY, engines[0].step)
-    setattr(optimizer, "_ng_model", model)
+    attached.append(model)
     _after(optimizer, "step", after)
     _after(optimizer, "load_state_dict", loaded)
 
