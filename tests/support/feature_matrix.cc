@@ -220,17 +220,14 @@ std::string feature_recipe(const FeatureLevels& levels) {
   const std::string from = fmt::format(", from = \"{}\"", is_turned ? "fprop" : level(kFrom));
   return fmt::format(
       "compute = \"{}\"\n{}"
-      "linear.fprop = {{input = {}, weight = {}, hadamard = {}, output = \"{}\"{}}}
-      "
-      "linear.dgrad = {{grad = {}, weight = {}, {}{}}}
-      "
-      "linear.wgrad = {{grad = {}, input = {}, {}{}}}
-      {} {} ",
-      level(kCompute),
-      level(kSaved), forward(kInput), forward(kWeight), level(kForwardHadamard), level(kOutput),
-      sum_key(level(kSum), level(kInput), level(kWeight)), grad, operand_with(level(kWeight), from),
-      backward, sum_key(level(kSum), grad, level(kWeight)), grad, operand_with(level(kInput), from),
-      backward, sum_key(level(kSum), grad, level(kInput)), level(kPhase), level(kOverride));
+      "linear.fprop = {{input = {}, weight = {}, hadamard = {}, output = \"{}\"{}}}\n"
+      "linear.dgrad = {{grad = {}, weight = {}, {}{}}}\n"
+      "linear.wgrad = {{grad = {}, input = {}, {}{}}}\n{}{}",
+      level(kCompute), level(kSaved), forward(kInput), forward(kWeight), level(kForwardHadamard),
+      level(kOutput), sum_key(level(kSum), level(kInput), level(kWeight)), grad,
+      operand_with(level(kWeight), from), backward, sum_key(level(kSum), grad, level(kWeight)),
+      grad, operand_with(level(kInput), from), backward, sum_key(level(kSum), grad, level(kInput)),
+      level(kPhase), level(kOverride));
 }
 
 bool features_fit(const FeatureLevels& levels) { return OperandCheck().fits(levels); }
