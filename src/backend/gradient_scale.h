@@ -1,4 +1,5 @@
-// Rules of gradients in few bits that every backend shares. [update_operations.h]
+// Rules of gradients in few bits that every backend shares, some on cards too.
+// [update_operations.h]
 #pragma once
 
 #include <algorithm>
@@ -20,7 +21,7 @@ namespace ng {
 }
 
 /// fl(mu·s), s at most 2^100. [errata-2, 28]
-[[nodiscard]] inline float wire_encode_scale(float encode_scale, const AutoScale* scale) {
+[[nodiscard]] NG_HD inline float wire_encode_scale(float encode_scale, const AutoScale* scale) {
   return std::min(encode_scale, pow2(100)) * (scale != nullptr ? scale->mu : 1.0f);
 }
 
@@ -50,13 +51,13 @@ inline void poison(const View& y) {
 }
 
 /// mu = 2^(k / window).
-[[nodiscard]] inline AutoScale auto_scale_of(double k, int64_t window) {
+[[nodiscard]] NG_HD inline AutoScale auto_scale_of(double k, int64_t window) {
   return {.mu = static_cast<float>(std::exp2(k / static_cast<double>(window))),
           .k = static_cast<float>(k)};
 }
 
 /// Whether this good step raises k.
-[[nodiscard]] inline bool grows_after_good_step(const MoveAutoScale& op) {
+[[nodiscard]] NG_HD inline bool grows_after_good_step(const MoveAutoScale& op) {
   if (op.good_steps == nullptr) return true;
   const auto enough = static_cast<float>(op.growth_after);
   *op.good_steps = std::min(*op.good_steps + 1, enough);
@@ -64,7 +65,7 @@ inline void poison(const View& y) {
 }
 
 /// k and mu after a step of which `saturated` of `values` codes were the largest.
-inline void move_auto_scale(const MoveAutoScale& op, int64_t saturated, int64_t values) {
+NG_HD inline void move_auto_scale(const MoveAutoScale& op, int64_t saturated, int64_t values) {
   const auto window = static_cast<double>(op.window);
   const double share = static_cast<double>(saturated) / static_cast<double>(values);
   double k = op.scale->k;

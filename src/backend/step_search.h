@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "base/host_device.h"
+
 namespace ng {
 
 /// A value of α to try.
@@ -17,9 +19,9 @@ struct StepProbe {
 /// The probe whose norm is nearest to the target, the first of equals; no step is one of them.
 class BestStep {
  public:
-  BestStep(double target, double rtol) : target_(target), rtol_(rtol) {}
+  NG_HD BestStep(double target, double rtol) : target_(target), rtol_(rtol) {}
   /// Whether it is near enough to end the search.
-  bool take(float alpha, double norm) {
+  NG_HD bool take(float alpha, double norm) {
     const double error = std::fabs(norm / target_ - 1);
     if (error < error_) {
       error_ = error;
@@ -27,7 +29,7 @@ class BestStep {
     }
     return error < rtol_;
   }
-  [[nodiscard]] float alpha() const { return alpha_; }
+  [[nodiscard]] NG_HD float alpha() const { return alpha_; }
 
  private:
   double target_, rtol_;
@@ -44,8 +46,8 @@ enum class StepSearch : uint8_t {
 /// The algorithm of source 000 to the letter: halves [0, 1] until f² is near lr·‖u‖², and takes the
 /// last try. `target` is lr·‖u‖² > 0, √lr/lr times as long a step as lr·u; `max_iters` > 0.
 template <class NormAt>
-[[nodiscard]] float search_step_as_printed(const NormAt& norm_at, double target, double rtol,
-                                           int max_iters) {
+[[nodiscard]] NG_HD float search_step_as_printed(const NormAt& norm_at, double target, double rtol,
+                                                 int max_iters) {
   float alpha = 0, lo = 0, hi = 1;
   for (int i = 0; i < max_iters; ++i) {
     alpha = (lo + hi) / 2;
@@ -59,8 +61,8 @@ template <class NormAt>
 
 /// Doubles lr until f reaches the target, then bisects. `norm_at(StepProbe)` is f. target > 0.
 template <class NormAt>
-[[nodiscard]] float search_step(const NormAt& norm_at, float lr, double target, double rtol,
-                                int max_iters) {
+[[nodiscard]] NG_HD float search_step(const NormAt& norm_at, float lr, double target, double rtol,
+                                      int max_iters) {
   constexpr int kMostDoublings = 60;
   BestStep best(target, rtol);
   float lo = 0, hi = lr;

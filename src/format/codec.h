@@ -7,6 +7,7 @@
 
 #include "format/table.h"
 #include "math/round.h"
+#include "math/round_integer.h"
 
 namespace ng {
 
@@ -14,6 +15,9 @@ using narrowgauge::Subnormals;
 
 /// The numbers of a floating format's encoder. Not for power and integer formats.
 [[nodiscard]] FloatGrid grid_of(const ElementFormat& format);
+
+/// The same of an integer format.
+[[nodiscard]] IntegerGrid integer_grid_of(const ElementFormat& format);
 
 /// Largest finite value that is emitted: 448 for e4m3, 127/64 for mxint8, 2^127 for e8m0.
 [[nodiscard]] float max_value(const ElementFormat& format);
@@ -27,6 +31,9 @@ using narrowgauge::Subnormals;
 
 /// Whether some magnitudes are below the least normal one, which there is.
 [[nodiscard]] bool has_subnormals(const ElementFormat& format);
+
+/// The magnitude's code below which a cast that flushes subnormals has zeros; 0: it has none.
+[[nodiscard]] uint32_t least_kept_code(const ElementFormat& format, Subnormals subnormals);
 
 /// Largest code + 1: 2^bits, or 128 for ue4m3 whose eighth bit is always 0.
 [[nodiscard]] uint64_t code_count(const ElementFormat& format);
@@ -64,7 +71,8 @@ class ElementCodec {
 
  private:
   const ElementFormat* format_;
-  FloatGrid grid_;  // floating formats only
+  FloatGrid grid_;        // floating formats only
+  IntegerGrid integers_;  // integer formats only
   uint64_t code_count_;
   uint32_t least_code_ = 0;  // lesser magnitudes are flushed
 };

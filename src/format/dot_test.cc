@@ -113,7 +113,7 @@ struct Golden {
       scales.push_back(cast.scale == ScaleKind::fp32 ? 1 / s
                        : cast.scale == ScaleKind::e8m0
                            ? e8m0_value(static_cast<uint32_t>(s))
-                           : decode_float(kE4m3Grid, static_cast<uint32_t>(s)));
+                           : decode_float(e4m3_grid(), static_cast<uint32_t>(s)));
     if (cast.scale == ScaleKind::e4m3)
       tensor_scale = 1 / io::to_floats(file.at(name + ".encode_scale")).at(0);
     blocks = cast.scale == ScaleKind::fp32 ? 1 : entry.shape.at(1);

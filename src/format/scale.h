@@ -62,12 +62,15 @@ NG_HD constexpr float e8m0_multiplier(uint32_t code) { return pow2(127 - static_
 
 // ---------------------------------------------------------------- two levels [formats.md §4.1]
 
-inline constexpr FloatGrid kE4m3Grid = {.mantissa_bits = 3,
-                                        .bias = 7,
-                                        .max_code = 0x7E,
-                                        .inf_code = 0,
-                                        .nan_code = 0x7F,
-                                        .sign_mask = 0x80};
+/// A function: device code sees no constants of a class.
+NG_HD constexpr FloatGrid e4m3_grid() {
+  return {.mantissa_bits = 3,
+          .bias = 7,
+          .max_code = 0x7E,
+          .inf_code = 0,
+          .nan_code = 0x7F,
+          .sign_mask = 0x80};
+}
 
 inline constexpr uint32_t kE4m3One = 0x38;  ///< the code of 1
 
@@ -87,16 +90,19 @@ NG_HD constexpr float first_fit(const Operand& cast, float element_max) {
 
 /// S, by which eden corrects the scales of a Hadamard group of values y and decoded values v, from
 /// Σ y² and Σ y · v; 1 where nothing is left of them or they are not finite. [linear.md 5]
-inline float eden_correction(double squares, double products) {
+NG_HD constexpr float eden_correction(double squares, double products) {
   const auto s = static_cast<float>(squares / products);
   return products != 0 && s <= kFloatMax && s >= -kFloatMax ? s : 1.0f;
 }
 
-/// A block's scale so corrected: rounded stochastically, to E4M3.
-inline float eden_scale(float scale, float correction, int random_bits, uint32_t random) {
+/// Code of a block's scale so corrected: rounded stochastically, to E4M3.
+NG_HD constexpr uint32_t eden_scale_code(float scale, float correction, int random_bits,
+                                         uint32_t random) {
   const Rounder rounder{.mode = RoundMode::sr, .bits = random_bits, .random = random};
-  return decode_float(kE4m3Grid,
-                      encode_float(kE4m3Grid, scale * correction, rounder, OverflowRule::saturate));
+  return encode_float(e4m3_grid(), scale * correction, rounder, OverflowRule::saturate);
+}
+NG_HD constexpr float eden_scale(float scale, float correction, int random_bits, uint32_t random) {
+  return decode_float(e4m3_grid(), eden_scale_code(scale, correction, random_bits, random));
 }
 
 /// Steps 1 to 3: `amax` of the tensor, NaN skipped. kind: none (s_t = 1), fp32, or pow2 (s_t
@@ -127,14 +133,14 @@ NG_HD constexpr TwoLevelScale two_level_scale(ScaleKind kind, float amax, float 
 NG_HD constexpr uint32_t e4m3_block_code(ScaleRule rule, float amax, const TwoLevelScale& scale,
                                          float refit = 1.0f) {
   const float g = amax * scale.block * refit;
-  return encode_float(kE4m3Grid, g < 448.0f ? g : 448.0f,
+  return encode_float(e4m3_grid(), g < 448.0f ? g : 448.0f,
                       {.mode = rule == ScaleRule::up ? RoundMode::rup : RoundMode::rne},
                       OverflowRule::saturate);
 }
 
 /// Step 4: what the elements of a block are multiplied by; FLT_MAX at most.
 NG_HD constexpr float e4m3_multiplier(uint32_t code, const TwoLevelScale& scale) {
-  const float decode = decode_float(kE4m3Grid, code) * scale.tensor;
+  const float decode = decode_float(e4m3_grid(), code) * scale.tensor;
   if (decode == 0) return kFloatMax;
   const float inverse = 1.0f / decode;
   return inverse < kFloatMax ? inverse : kFloatMax;

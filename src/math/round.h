@@ -125,6 +125,13 @@ NG_HD constexpr uint32_t encode_float(const FloatGrid& grid, float x, const Roun
   return (float_bits(x) >> 31) != 0 && signed_result ? code | grid.sign_mask : code;
 }
 
+/// The code, or where its magnitude is below `least` a zero of its sign.
+NG_HD constexpr uint32_t flushed_code(const FloatGrid& grid, uint32_t code, uint32_t least) {
+  const uint32_t magnitude = code & ~grid.sign_mask;
+  if (magnitude == 0 || magnitude >= least) return code;
+  return grid.negative_zero ? code & grid.sign_mask : 0;
+}
+
 /// Value of a code, exact in FP32. [formats.md §1.1]
 NG_HD constexpr float decode_float(const FloatGrid& grid, uint32_t code) {
   const bool negative = (code & grid.sign_mask) != 0;

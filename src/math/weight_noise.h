@@ -1,5 +1,5 @@
-// What noise on weights is made of: draws, and the scale of a block. backend/drawn_noise.h has the
-// draws of each kind by element. [recipes.md §1; errata-2, 2, 6]
+// What noise on weights is made of, on host and device: draws, and the scale of a block.
+// backend/drawn_noise.h has the draws of each kind by element. [recipes.md §1; errata-2, 2, 6]
 #pragma once
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/host_device.h"
 #include "math/exp.h"
 #include "math/log.h"
 #include "math/philox.h"
@@ -15,7 +16,7 @@ namespace ng {
 
 /// Eight rounded normal draws of 16 bits each, element i in nibble i: sign·8 + magnitude 0, 1 or 2.
 /// Pr(±2) = 3/4·2^-8, Pr(±1) = (3/4)²·1/2·(1 - Pr(±2)). [recipes.md §1.1, eq. 10]
-constexpr uint32_t rounded_normals(const PhiloxBlock& r) {
+NG_HD constexpr uint32_t rounded_normals(const PhiloxBlock& r) {
   constexpr uint32_t kLowest = 0x11111111u;
   const uint32_t t = r[0] | r[1];  // 3/4 per bit
   uint32_t u = r[2] & r[3];
@@ -32,20 +33,20 @@ inline constexpr double kPrOne = 0.75 * 0.75 * 0.5 * (1 - kPrTwo);
 inline constexpr double kPrZero = 1 - kPrOne - kPrTwo;
 
 /// What such a nibble stands for; -0 occurs.
-constexpr float rounded_normal_of(uint32_t nibble) {
+NG_HD constexpr float rounded_normal_of(uint32_t nibble) {
   const auto magnitude = static_cast<float>(nibble & 3u);
   return (nibble & 8u) != 0 ? -magnitude : magnitude;
 }
 
 /// (h + 1/2)/2^16 - 1/2 of 16 bits h, exact: uniform in (-1/2, 1/2). [recipes.md §0]
-constexpr float centered_uniform(uint32_t h) {
+NG_HD constexpr float centered_uniform(uint32_t h) {
   return (static_cast<float>(h) + 0.5f) * 0x1p-16f - 0.5f;
 }
 
 namespace math {
 
 /// 2^e in FP32, exact where e is whole, else within an ulp; NaN in, NaN out.
-inline float exp2(float e) {
+NG_HD inline float exp2(float e) {
   constexpr double kLn2 = 0x1.62e42fefa39efp-1;
   if (e != e) return e;
   if (e >= 128) return std::numeric_limits<float>::infinity();
@@ -57,12 +58,12 @@ inline float exp2(float e) {
 }  // namespace math
 
 /// b_t of a block, by two operations in FP32. [recipes.md §1.1, eq. 11]
-inline float bits_of_block(float b_i, float b_init, float b_target) {
+NG_HD inline float bits_of_block(float b_i, float b_init, float b_target) {
   return b_target + b_i * (b_init - b_target);
 }
 
 /// amax·2^(1 - b_t), the exponent at most 127. [recipes.md §1.1; errata-2, 6]
-inline float noise_scale(float amax, float b_t) {
+NG_HD inline float noise_scale(float amax, float b_t) {
   return amax * math::exp2(std::min(1 - b_t, 127.0f));
 }
 
@@ -71,11 +72,11 @@ inline constexpr float kMinusLn2 = -0x1.62e43p-1f;
 
 // ---------------------------------------------------------------- NIPQ [recipes.md §1.3]
 
-inline double sigmoid(double x) { return 1 / (1 + math::exp(-x)); }
-inline double softplus(double x) { return x > 40 ? x : math::log(1 + math::exp(x)); }
+NG_HD inline double sigmoid(double x) { return 1 / (1 + math::exp(-x)); }
+NG_HD inline double softplus(double x) { return x > 40 ? x : math::log(1 + math::exp(x)); }
 
 /// Bits of a tensor, without noise.
-inline double proxy_bits(double beta) { return 2 + 12 * sigmoid(beta); }
+NG_HD inline double proxy_bits(double beta) { return 2 + 12 * sigmoid(beta); }
 
 /// What NIPQ clips at and adds in training, and how that changes with what it learns.
 struct NoiseProxy {
@@ -85,7 +86,7 @@ struct NoiseProxy {
   double delta_by_alpha = 0, delta_by_bits = 0;
 
   /// NaN in `beta` or `u` makes Δ NaN.
-  NoiseProxy(double a, double beta, double u)
+  NG_HD NoiseProxy(double a, double beta, double u)
       : alpha(softplus(a)), bits(std::nearbyint(proxy_bits(beta) + u)) {
     constexpr double kMost = 1000;  // of what a given u makes
     const double power =

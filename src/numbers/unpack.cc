@@ -175,7 +175,7 @@ void round_codes(const PackedOperand& packed, NarrowMatrix& out, Threads threads
 
 uint8_t scale_code(ScaleKind kind, float scale) {
   if (kind == ScaleKind::e4m3)
-    return static_cast<uint8_t>(encode_float(kE4m3Grid, scale, {}, OverflowRule::saturate));
+    return static_cast<uint8_t>(encode_float(e4m3_grid(), scale, {}, OverflowRule::saturate));
   const uint32_t bits = float_bits(scale);  // a power of two from 2^-127 on, or NaN
   return static_cast<uint8_t>(bits > kFloatInf ? kE8m0NanCode : bits >> 23);
 }
@@ -185,7 +185,7 @@ bool is_scale(ScaleKind kind, float scale) {
   if (kind == ScaleKind::e8m0)
     return scale > 0 && scale <= kFloatMax && scale == pow2(floor_log2(scale));
   return kind != ScaleKind::e4m3 ||
-         (scale >= 0 && scale == decode_float(kE4m3Grid, scale_code(kind, scale)));
+         (scale >= 0 && scale == decode_float(e4m3_grid(), scale_code(kind, scale)));
 }
 
 CodeTable::CodeTable(const ElementFormat& element) : codec_(element) {

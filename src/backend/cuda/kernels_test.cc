@@ -241,7 +241,9 @@ void expect_update(OptimizerRule rule, bool by_master, bool has_value, Rounding 
   for (const uint64_t order : kOrders) {
     Parameter p = start;
     Device device(card_of(90), order);
-    for (int step = 0; step < 2; ++step) perform(&device, update_of(p), Scratch{});
+    std::vector<std::byte> scratch(4096);
+    for (int step = 0; step < 2; ++step)
+      perform(&device, update_of(p), Scratch{scratch.data(), scratch.size()});
     EXPECT_EQ(p.weight, by_ref.weight) << "order " << order;
     EXPECT_EQ(p.value, by_ref.value) << "order " << order;
     EXPECT_EQ(p.moment1, by_ref.moment1) << "order " << order;

@@ -8,7 +8,8 @@
 //   __syncthreads __syncwarp __shfl_sync __shfl_xor_sync __shfl_up_sync __shfl_down_sync
 //   __ballot_sync __any_sync __all_sync
 //   atomicAdd atomicMin atomicMax atomicAnd atomicOr atomicExch atomicCAS, of integers
-//   launch<kernel>(stream, {.grid = ..., .block = ..., .shared = ...}, arguments...)
+//   NG_UNROLL                           before a loop over registers, whose indices become
+//   constants launch<kernel>(stream, {.grid = ..., .block = ..., .shared = ...}, arguments...)
 //
 // A file with kernels includes no header that needs libfmt, which nvcc does not read, and is
 // compiled without contraction: a·b + c is two roundings.
@@ -20,6 +21,7 @@
 
 #include <cuda_runtime.h>
 
+#define NG_UNROLL _Pragma("unroll")
 #define NG_SHARED(T, name, count) __shared__ T name[count]
 #define NG_SHARED_DYNAMIC(T, name)                              \
   extern __shared__ __align__(16) unsigned char name##_bytes[]; \

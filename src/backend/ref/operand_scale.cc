@@ -25,8 +25,8 @@ double squared_error(const Job& job, const Region& region, uint32_t code) {
 /// Of finite values that are not all 0.
 float statistic_of(const Job& job, const Region& region, float amax) {
   const int64_t cols = region.k_end - region.k;
-  return scale_statistic(job.spec.cast, job.range.max, amax, (region.row_end - region.row) * cols,
-                         [&](const auto& use) {
+  return scale_statistic(statistic_rule(job.spec.cast), job.range.max, amax,
+                         (region.row_end - region.row) * cols, [&](const auto& use) {
                            for (int64_t r = region.row; r < region.row_end; ++r)
                              for (int64_t k = region.k; k < region.k_end; ++k)
                                use((r - region.row) * cols + k - region.k, job.row(r)[k]);
@@ -100,7 +100,7 @@ Candidate candidate_of(const Job& job, const Amax& amax, const TwoLevelScale& tw
     uint32_t code = e4m3_block_code(cast.scale_rule, amax.value, two_level, refit);
     if (code == 0 && cast.rounding == Rounding::eden) code = kE4m3One;
     return {{.multiplier = e4m3_multiplier(code, two_level), .clamp = true, .zero = code == 0},
-            decode_float(kE4m3Grid, code)};
+            decode_float(e4m3_grid(), code)};
   }
   if (!job.floating()) {
     const float scale = integer_scale_of(finite_amax, fit, power);

@@ -36,7 +36,7 @@ std::array<float, 16> element_values() {
 
 float nvfp4_scale(uint8_t code) {
   const uint32_t magnitude = code & 0x7Fu;  // the sign is not looked at
-  return magnitude == kSkippedScale ? 0.0f : decode_float(kE4m3Grid, magnitude);
+  return magnitude == kSkippedScale ? 0.0f : decode_float(e4m3_grid(), magnitude);
 }
 
 void decode_fp4(const GgufBlock& kind, float (*scale_of)(uint8_t),

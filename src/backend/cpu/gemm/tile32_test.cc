@@ -4,7 +4,7 @@
 namespace ng::cpu {
 namespace {
 
-constexpr Shape kShapes[] = {{1, 1, 1}, {7, 13, 31}, {13, 97, 257}, {33, 50, 160}};
+constexpr Shape kTileShapes[] = {{1, 1, 1}, {7, 13, 31}, {13, 97, 257}, {33, 50, 160}};
 
 // Those of the pairs that tiles take.
 std::vector<Pair> tile_pairs() {
@@ -30,7 +30,7 @@ TEST(Tile32, TakesWhatBf16Holds) {
 
 TEST(Tile32, EveryPairOfFormats) {
   for (const Pair& pair : tile_pairs())
-    for (const Shape& shape : kShapes)
+    for (const Shape& shape : kTileShapes)
       for (const Data data : {Data::normal, Data::uneven})
         check(pair, shape, data, {.y = {}, .bias = {}, .sum = SumOrder::tile32});
 }

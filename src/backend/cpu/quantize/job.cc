@@ -120,7 +120,7 @@ int64_t QuantizeJob::panel_rows() const { return by_columns ? kColumnPanel : pla
 float scale_of_code(const ElementFormat& element, const std::byte* scales, int64_t at) {
   if (element == fp32_format()) return reinterpret_cast<const float*>(scales)[at];
   const auto code = std::to_integer<uint32_t>(scales[at]);
-  return element.kind == ElementKind::power ? e8m0_value(code) : decode_float(kE4m3Grid, code);
+  return element.kind == ElementKind::power ? e8m0_value(code) : decode_float(e4m3_grid(), code);
 }
 
 void take_stored_scale(const QuantizeJob& job, int64_t row, int64_t k, float& decode,

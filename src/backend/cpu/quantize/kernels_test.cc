@@ -165,7 +165,7 @@ TEST(QuantizeKernels, BlockScalesAreThoseOfTheScalarRules) {
                        multiplier.data());
           for (size_t i = 0; i < amax.size(); ++i) {
             const uint32_t code = e4m3_block_code(rule, float_of_bits(amax[i]), request.two_level);
-            ASSERT_EQ(decoded[i], decode_float(kE4m3Grid, code)) << float_of_bits(amax[i]);
+            ASSERT_EQ(decoded[i], decode_float(e4m3_grid(), code)) << float_of_bits(amax[i]);
             const float want = code == 0 ? 0.0f : e4m3_multiplier(code, request.two_level);
             ASSERT_EQ(multiplier[i], want) << float_of_bits(amax[i]);
           }

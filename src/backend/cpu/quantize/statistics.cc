@@ -11,7 +11,8 @@ template <class ForEach>
 ScaleChoice choice_of(const QuantizeJob& job, const Piece& block, float amax,
                       const ForEach& for_each) {
   const Operand& cast = job.spec.cast;
-  const float t = scale_statistic(cast, job.request.max, amax, block.rows * block.cols, for_each);
+  const float t = scale_statistic(statistic_rule(cast), job.request.max, amax,
+                                  block.rows * block.cols, for_each);
   if (cast.scale != ScaleKind::e8m0) return {.decode = t, .multiplier = t};
   const uint32_t code = t > 0 ? e8m0_code(e8m0_exponent(cast.scale_rule, t)) : 0;
   return {.decode = e8m0_value(code), .multiplier = e8m0_multiplier(code)};

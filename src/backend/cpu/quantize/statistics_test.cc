@@ -36,7 +36,7 @@ TEST(Statistics, MakeScalesAsByDefinition) {
 }
 
 float statistic(const Operand& cast, const std::vector<float>& values) {
-  return scale_statistic(cast, 6, 3, std::ssize(values), [&](const auto& use) {
+  return scale_statistic(statistic_rule(cast), 6, 3, std::ssize(values), [&](const auto& use) {
     for (size_t i = 0; i < values.size(); ++i) use(static_cast<int64_t>(i), values[i]);
   });
 }

@@ -51,8 +51,9 @@ TEST(Elementary, IsTheScalarFunctionOnEveryIsa) {
       for (int l = 0; l < 16; ++l) {
         const math::NormalCdf want = math::normal_cdf(x[l]);
         ASSERT_TRUE(same(exp[l], math::exp(x[l]))) << name_of(isa) << " " << x[l];
-        if (std::isnormal(x[l]) && x[l] > 0)
+        if (std::isnormal(x[l]) && x[l] > 0) {
           ASSERT_TRUE(same(log[l], math::log(x[l]))) << name_of(isa) << " " << x[l];
+        }
         ASSERT_TRUE(same(cdf[l], want.cdf)) << name_of(isa) << " " << x[l];
         ASSERT_TRUE(same(density[l], want.density)) << name_of(isa) << " " << x[l];
       }

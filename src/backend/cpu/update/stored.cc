@@ -298,7 +298,7 @@ void StoredCodec::put_scale(int64_t at, float decode) const {
     view_.scales.data[at] = static_cast<std::byte>(float_bits(decode) >> 23);
   else
     view_.scales.data[at] =
-        static_cast<std::byte>(encode_float(kE4m3Grid, decode, {}, OverflowRule::saturate));
+        static_cast<std::byte>(encode_float(e4m3_grid(), decode, {}, OverflowRule::saturate));
 }
 
 void StoredCodec::put(const Stretch& at, const float* elements, StretchScratch& scratch) const {

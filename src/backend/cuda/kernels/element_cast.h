@@ -1,13 +1,23 @@
-// How a kernel rounds one value to an element: the rules of math/round.h with its draw.
+// How a kernel rounds one value to an element: the rules of math/round.h and math/round_integer.h
+// with its draw.
 #pragma once
 
 #include <cstdint>
 
 #include "backend/cuda/words.h"
+#include "format/codec.h"
+#include "format/operand.h"
 #include "math/philox.h"
 #include "math/round.h"
+#include "math/round_integer.h"
 
 namespace ng::cuda {
+
+enum class CodeKind : uint8_t {
+  floating,
+  integer,
+  exact,  ///< FP32: codes are its bits
+};
 
 /// How one value becomes a code. [formats.md §2]
 struct ElementCast {
@@ -16,16 +26,56 @@ struct ElementCast {
   RoundMode mode = RoundMode::rne;
   int sr_bits = 16;  ///< of RoundMode::sr
   RandomKey key;     ///< of RoundMode::sr: draws of the element's place in the matrix
+  CodeKind kind = CodeKind::floating;
+  IntegerGrid integers{};   ///< in place of `grid`
+  uint32_t least_code = 0;  ///< lesser magnitudes are flushed
 };
 
-/// Of x at (row, col) of a matrix of `cols` columns.
-__device__ inline uint32_t code_of(const ElementCast& cast, float x, int64_t row, int64_t col,
-                                   int64_t cols) {
+/// Of signed elements.
+[[nodiscard]] inline ElementCast element_cast(const Operand& cast, const RandomKey& key) {
+  const ElementFormat& element = *cast.element;
+  const bool is_integer = element.kind == ElementKind::integer;
+  const bool is_exact = cast.is_fp32();
+  return {.grid = is_integer || is_exact ? FloatGrid{} : grid_of(element),
+          .overflow = overflow_rule(cast.overflow),
+          .mode = cast.rounding == Rounding::stochastic ? RoundMode::sr : RoundMode::rne,
+          .sr_bits = cast.sr_bits,
+          .key = key,
+          .kind = is_exact     ? CodeKind::exact
+                  : is_integer ? CodeKind::integer
+                               : CodeKind::floating,
+          .integers = is_integer ? integer_grid_of(element) : IntegerGrid{},
+          .least_code = least_kept_code(element, cast.subnormals)};
+}
+
+/// As ElementCodec encodes.
+__device__ inline uint32_t encode_element(const ElementCast& cast, float x,
+                                          const Rounder& rounder) {
+  if (cast.kind == CodeKind::exact) return float_bits(x);
+  if (cast.kind == CodeKind::integer) return encode_integer(cast.integers, x, rounder);
+  return flushed_code(cast.grid, encode_float(cast.grid, x, rounder, cast.overflow),
+                      cast.least_code);
+}
+__device__ inline float decode_element(const ElementCast& cast, uint32_t code) {
+  if (cast.kind == CodeKind::exact) return float_of_bits(code);
+  if (cast.kind == CodeKind::integer) return decode_integer(cast.integers, code);
+  return decode_float(cast.grid, code);
+}
+
+/// The draw of (row, col) of a matrix of `cols` columns.
+__device__ inline Rounder rounder_of(const ElementCast& cast, int64_t row, int64_t col,
+                                     int64_t cols) {
   Rounder rounder{.mode = cast.mode, .bits = cast.sr_bits, .random = 0};
   if (cast.mode == RoundMode::sr)
     rounder.random = random_bits(cast.key, static_cast<uint64_t>(row), static_cast<uint64_t>(col),
                                  static_cast<uint64_t>(cols), cast.sr_bits);
-  return encode_float(cast.grid, x, rounder, cast.overflow);
+  return rounder;
+}
+
+/// Of x at (row, col) of a matrix of `cols` columns.
+__device__ inline uint32_t code_of(const ElementCast& cast, float x, int64_t row, int64_t col,
+                                   int64_t cols) {
+  return encode_element(cast, x, rounder_of(cast, row, col, cols));
 }
 
 }  // namespace ng::cuda

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "backend/cuda/kernels/perform.h"
+#include "backend/cuda/kernels/stored.h"
 #include "backend/cuda/kernels/values.h"
 #include "math/normal.h"
 
@@ -20,9 +21,13 @@ struct ClearEach {
 };
 
 struct CopyEach {
-  Target y;
-  Source x;
-  __device__ void operator()(int64_t row, int64_t col) const { y.put(row, col, x(row, col)); }
+  StoredTensor y;
+  StoredSource x;
+  __device__ void operator()(int64_t row, int64_t unit) const {
+    const int together = y.together();
+    for (int64_t col = unit * together; col < unit * together + together && col < y.cols; ++col)
+      y.put(row, col, x(row, col));
+  }
 };
 
 struct AddEach {
@@ -74,8 +79,9 @@ void perform(Stream stream, const Clear& op) {
 
 void perform(Stream stream, const Copy& op) {
   NG_CHECK(same_shape(op.y, op.x), op.y.rows, op.y.cols, op.x.rows, op.x.cols);
-  for_each_place(stream, op.y.rows, op.y.cols,
-                 CopyEach{target_of("copy", op.y), source_of("copy", op.x)});
+  const StoredTensor y = plain_tensor(Copy::kName, op.y);
+  for_each_place(stream, op.y.rows, (op.y.cols + y.together() - 1) / y.together(),
+                 CopyEach{y, stored_source(op.x)});
 }
 
 void perform(Stream stream, const Add& op) {

@@ -1,6 +1,7 @@
 // y (M, N) = alpha · A (M, K) · B (N, K)ᵀ + bias, by the accumulation rules of ref/gemm.h and to
-// its bits: one FP32 chain for each value, k ascending, or sums of blocks. A block of threads takes
-// a tile of 64 x 64 values, a thread 4 x 4 of them.
+// its bits: one FP32 chain for each value, k ascending, or sums of integers or of blocks. A block
+// of threads takes a tile of 64 x 64 values, a thread 4 x 4 of them.
+#include <algorithm>
 #include <cmath>
 
 #include "backend/cuda/kernels/operand.h"
@@ -17,27 +18,45 @@ constexpr int kGemmTile = kSide * kEach;
 constexpr int kDepth = kMxBlock;   ///< along K at a time
 constexpr int kLine = kDepth + 1;  ///< rows apart by one more: columns without conflicts
 
-/// How products become a value. [ref/gemm.h]
+constexpr int64_t kMxfp4Group = 128;
+constexpr int64_t kIntegerChunk = 131072;  ///< K up to which int8 products sum exactly in int32
+
+/// How products become a value. S_b: the FP32 chain of a block along K. [ref/gemm.h]
 enum class SumRule : uint8_t {
-  chain,   ///< acc = fma(a, b, acc); one blocked operand is decoded first
-  groups,  ///< both MXFP4: groups of 128 along K in FP64
-  blocks,  ///< both MX: acc = fl32(acc + fl32(S_b·2^(ea + eb)))
+  chain,     ///< acc = fma(a, b, acc); one blocked operand is decoded first
+  integers,  ///< exact sums of chunks of K, converted once each
+  groups,    ///< both MXFP4: S_b·2^(ea + eb) in groups of 128 along K in FP64
+  narrow,    ///< both blocked: acc = fl32(acc + fl32(fl32(S_b·fl32(ma·mb))·2^(ea + eb)))
+  fp32,      ///< the same with scales of FP32: acc = fma(S_b, fl32(sa·sb), acc)
 };
 
 struct GemmJob {
   Target y;
   CardOperand a, b;
   Source bias;
+  int64_t block = 0;  ///< the smaller length along K of both blocks
   float factor = 1;
   Into into = Into::overwrite;
   bool is_rounded = false;  ///< to BF16, whatever y is stored as
 };
 
-/// S·2^e of a block, exact in FP64; NaN where a scale is NaN.
-__device__ inline double times_scales(float s, uint32_t code_a, uint32_t code_b) {
-  if (code_a == kE8m0NanCode || code_b == kE8m0NanCode) return float_of_bits(0x7FC00000u);
-  const uint64_t exponent = code_a + code_b + 1023 - 254;
-  return s * __builtin_bit_cast(double, exponent << 52);
+/// The scale of a block as m · 2^e; 0 outside.
+struct SplitScale {
+  float m = 0;
+  int e = 0;
+};
+__device__ inline SplitScale split_scale(const CardOperand& operand, int64_t row, int64_t k) {
+  if (row >= operand.rows) return {};
+  const int64_t at = operand.scales.index(row, k);
+  if (operand.scales.kind != ScaleKind::e8m0) return {operand.scales.value(at), 0};
+  const uint32_t code = operand.scales.data[at];
+  return {code == kE8m0NanCode ? e8m0_value(code) : 1.0f, static_cast<int>(code) - 127};
+}
+
+/// s·m·2^e of a block in FP64, to be rounded once more.
+__device__ inline double times_scales(float s, const SplitScale& a, const SplitScale& b) {
+  const auto exponent = static_cast<uint64_t>(a.e + b.e + 1023);
+  return s * (a.m * b.m) * __builtin_bit_cast(double, exponent << 52);
 }
 
 __device__ inline float gemm_element(const CardOperand& operand, int64_t row, int64_t k,
@@ -45,11 +64,69 @@ __device__ inline float gemm_element(const CardOperand& operand, int64_t row, in
   const float element = operand.element_at(row, k);
   if (!decodes || !operand.is_blocked() || row >= operand.rows || k >= operand.k_padded)
     return element;
-  return element * e8m0_value(operand.scale_code_at(row, k));
+  return element * operand.scale_at(row, k);
 }
 
+/// The sums of a thread: what is finished, what is not, and the block at hand.
+template <SumRule kRule>
+struct Sums {
+  float acc[kEach][kEach] = {};
+  double group[kEach][kEach] = {};
+  int32_t whole[kEach][kEach] = {};
+  float part[kEach][kEach] = {};
+
+  __device__ void add(const float (&x)[kEach], const float (&z)[kEach]) {
+    NG_UNROLL
+    for (int i = 0; i < kEach; ++i) NG_UNROLL
+    for (int j = 0; j < kEach; ++j)
+      if constexpr (kRule == SumRule::chain)
+        acc[i][j] = std::fma(x[i], z[j], acc[i][j]);
+      else
+        part[i][j] = std::fma(x[i], z[j], part[i][j]);
+  }
+
+  /// Of values from (row, col) on, which lie kSide apart, behind the block of `k`, which ends at
+  /// `end`.
+  __device__ void end_block(const GemmJob& g, int64_t row, int64_t col, int64_t k, int64_t end) {
+    const bool is_last = end == g.a.k_padded;
+    SplitScale b[kEach];
+    NG_UNROLL
+    for (int j = 0; j < kEach; ++j)
+      if constexpr (kRule != SumRule::integers) b[j] = split_scale(g.b, col + j * kSide, k);
+    NG_UNROLL
+    for (int i = 0; i < kEach; ++i) {
+      SplitScale a;
+      if constexpr (kRule != SumRule::integers) a = split_scale(g.a, row + i * kSide, k);
+      NG_UNROLL
+      for (int j = 0; j < kEach; ++j) {
+        const float s = part[i][j];
+        part[i][j] = 0;
+        if constexpr (kRule == SumRule::fp32) {
+          acc[i][j] = std::fma(s, full(a) * full(b[j]), acc[i][j]);
+        } else if constexpr (kRule == SumRule::narrow) {
+          acc[i][j] += static_cast<float>(times_scales(s, a, b[j]));
+        } else if constexpr (kRule == SumRule::groups) {
+          group[i][j] += times_scales(s, a, b[j]);
+          if (end % kMxfp4Group != 0 && !is_last) continue;
+          acc[i][j] += static_cast<float>(group[i][j]);
+          group[i][j] = 0;
+        } else {
+          whole[i][j] += static_cast<int32_t>(s);
+          if (end % kIntegerChunk != 0 && !is_last) continue;
+          acc[i][j] += static_cast<float>(whole[i][j]);
+          whole[i][j] = 0;
+        }
+      }
+    }
+  }
+
+ private:
+  /// One of a power of two too.
+  [[nodiscard]] static __device__ float full(const SplitScale& s) { return s.m * pow2(s.e); }
+};
+
 __device__ inline void put_product(const GemmJob& g, int64_t row, int64_t col, float acc) {
-  float t = acc * (g.a.late_scale() * g.b.late_scale() * g.factor);
+  float t = acc * (g.a.late_scale(row) * g.b.late_scale(col) * g.factor);
   if (g.bias.rows > 0) t += g.bias(0, col);
   if (g.into == Into::add) t = g.y(row, col) + t;
   g.y.put(row, col, g.is_rounded ? round_to_bf16(t) : t);
@@ -59,71 +136,54 @@ __device__ inline void put_product(const GemmJob& g, int64_t row, int64_t col, f
 __device__ inline void take_carried(const GemmJob& g, int64_t row0, int64_t col0,
                                     float (&acc)[kEach][kEach]) {
   if (g.into != Into::carry) return;
-  for (int i = 0; i < kEach; ++i)
-    for (int j = 0; j < kEach; ++j) {
-      const int64_t row = row0 + i * kSide, col = col0 + j * kSide;
-      if (row < g.y.rows && col < g.y.cols) acc[i][j] = g.y(row, col);
-    }
+  NG_UNROLL
+  for (int i = 0; i < kEach; ++i) NG_UNROLL
+  for (int j = 0; j < kEach; ++j) {
+    const int64_t row = row0 + i * kSide, col = col0 + j * kSide;
+    if (row < g.y.rows && col < g.y.cols) acc[i][j] = g.y(row, col);
+  }
 }
 
+// With more than two blocks of a multiprocessor in view ptxas puts registers into memory.
 template <SumRule kRule>
-__global__ void __launch_bounds__(kGemmThreads) multiply(GemmJob g) {
+__global__ void __launch_bounds__(kGemmThreads, 2) multiply(GemmJob g) {
   NG_SHARED(float, a, kGemmTile* kLine);
   NG_SHARED(float, b, kGemmTile* kLine);
-  NG_SHARED(uint32_t, scales, 2 * kGemmTile);  // of the rows of a, then of b
   const int thread = static_cast<int>(threadIdx.x);
   const int down = thread / kSide, across = thread % kSide;
   const int64_t row0 = int64_t{blockIdx.y} * kGemmTile, col0 = int64_t{blockIdx.x} * kGemmTile;
-  float acc[kEach][kEach] = {};
-  double group[kEach][kEach] = {};
-  take_carried(g, row0 + down, col0 + across, acc);
+  constexpr bool kHasBlocks = kRule != SumRule::chain;
+  Sums<kRule> sums;
+  take_carried(g, row0 + down, col0 + across, sums.acc);
   for (int64_t k0 = 0; k0 < g.a.k_padded; k0 += kDepth) {
     for (int i = thread; i < kGemmTile * kDepth; i += kGemmThreads) {
       const int r = i / kDepth, k = i % kDepth;
-      a[r * kLine + k] = gemm_element(g.a, row0 + r, k0 + k, kRule == SumRule::chain);
-      b[r * kLine + k] = gemm_element(g.b, col0 + r, k0 + k, kRule == SumRule::chain);
-    }
-    if (kRule != SumRule::chain && thread < 2 * kGemmTile) {
-      const bool is_left = thread < kGemmTile;
-      const CardOperand& operand = is_left ? g.a : g.b;
-      const int64_t row = is_left ? row0 + thread : col0 + thread - kGemmTile;
-      scales[thread] = row < operand.rows ? operand.scale_code_at(row, k0) : 0;
+      a[r * kLine + k] = gemm_element(g.a, row0 + r, k0 + k, !kHasBlocks);
+      b[r * kLine + k] = gemm_element(g.b, col0 + r, k0 + k, !kHasBlocks);
     }
     __syncthreads();
-    float sum[kEach][kEach];
-    for (int i = 0; i < kEach; ++i)
-      for (int j = 0; j < kEach; ++j) sum[i][j] = kRule == SumRule::chain ? acc[i][j] : 0.0f;
     const int depth = g.a.k_padded - k0 < kDepth ? static_cast<int>(g.a.k_padded - k0) : kDepth;
+    int left = kHasBlocks ? static_cast<int>(g.block - k0 % g.block) : 0;
     for (int k = 0; k < depth; ++k) {
       float x[kEach], z[kEach];
+      NG_UNROLL
       for (int i = 0; i < kEach; ++i) {
         x[i] = a[(down + i * kSide) * kLine + k];
         z[i] = b[(across + i * kSide) * kLine + k];
       }
-      for (int i = 0; i < kEach; ++i)
-        for (int j = 0; j < kEach; ++j) sum[i][j] = std::fma(x[i], z[j], sum[i][j]);
+      sums.add(x, z);
+      if (!kHasBlocks || (--left > 0 && k0 + k + 1 < g.a.k_padded)) continue;
+      sums.end_block(g, row0 + down, col0 + across, k0 + k, k0 + k + 1);
+      left = static_cast<int>(g.block);
     }
-    const bool ends_group = (k0 / kDepth) % 4 == 3 || k0 + kDepth >= g.a.k_padded;
-    for (int i = 0; i < kEach; ++i)
-      for (int j = 0; j < kEach; ++j) {
-        if (kRule == SumRule::chain) {
-          acc[i][j] = sum[i][j];
-          continue;
-        }
-        const double part = times_scales(sum[i][j], scales[down + i * kSide],
-                                         scales[kGemmTile + across + j * kSide]);
-        group[i][j] += part;
-        if (kRule == SumRule::groups && !ends_group) continue;
-        acc[i][j] += static_cast<float>(group[i][j]);
-        group[i][j] = 0;
-      }
     __syncthreads();
   }
-  for (int i = 0; i < kEach; ++i)
-    for (int j = 0; j < kEach; ++j) {
-      const int64_t row = row0 + down + i * kSide, col = col0 + across + j * kSide;
-      if (row < g.y.rows && col < g.y.cols) put_product(g, row, col, acc[i][j]);
-    }
+  NG_UNROLL
+  for (int i = 0; i < kEach; ++i) NG_UNROLL
+  for (int j = 0; j < kEach; ++j) {
+    const int64_t row = row0 + down + i * kSide, col = col0 + across + j * kSide;
+    if (row < g.y.rows && col < g.y.cols) put_product(g, row, col, sums.acc[i][j]);
+  }
 }
 
 template <SumRule kRule>
@@ -132,8 +192,45 @@ void launch_gemm(Stream stream, const GemmJob& job) {
   launch<multiply<kRule>>(stream, {.grid = {across, down}, .block = {kGemmThreads}}, job);
 }
 
-bool is_mxfp4(const PackedOperand& packed) {
-  return packed.spec.cast.element->name == "float4_e2m1fn" && !packed.spec.cast.is_unscaled();
+bool is_mxfp4(const Operand& cast) {
+  return cast.element->name == "float4_e2m1fn" && cast.scale == ScaleKind::e8m0 &&
+         cast.block.kind == Block::Kind::tile && cast.block.cols == kMxBlock;
+}
+bool is_integer(const Operand& cast) {
+  return cast.element->kind == ElementKind::integer && cast.element->mantissa_bits == 0;
+}
+bool has_wide_scale(const Operand& cast) {
+  return cast.scale == ScaleKind::fp32 || cast.scale == ScaleKind::pow2;
+}
+
+/// The row of the table in ref/gemm.h.
+SumRule rule_of(const GemmJob& job, const Operand& a, const Operand& b) {
+  if (job.a.is_blocked() != job.b.is_blocked()) return SumRule::chain;
+  if (!job.a.is_blocked())
+    return is_integer(a) && is_integer(b) ? SumRule::integers : SumRule::chain;
+  if (is_mxfp4(a) && is_mxfp4(b)) return SumRule::groups;
+  return has_wide_scale(a) || has_wide_scale(b) ? SumRule::fp32 : SumRule::narrow;
+}
+
+int64_t common_block(const CardOperand& a, const CardOperand& b) {
+  const int64_t x = a.scales.block_cols, z = b.scales.block_cols;
+  NG_CHECK(std::max(x, z) % std::min(x, z) == 0, x, z);
+  return std::min(x, z);
+}
+
+void multiply_by(Stream stream, SumRule rule, const GemmJob& job) {
+  switch (rule) {
+    case SumRule::chain:
+      return launch_gemm<SumRule::chain>(stream, job);
+    case SumRule::integers:
+      return launch_gemm<SumRule::integers>(stream, job);
+    case SumRule::groups:
+      return launch_gemm<SumRule::groups>(stream, job);
+    case SumRule::narrow:
+      return launch_gemm<SumRule::narrow>(stream, job);
+    case SumRule::fp32:
+      return launch_gemm<SumRule::fp32>(stream, job);
+  }
 }
 
 }  // namespace
@@ -146,19 +243,20 @@ void perform(Stream stream, const Gemm& op) {
   NG_CHECK(a.hadamard == b.hadamard, a.hadamard.size, b.hadamard.size);
   NG_CHECK(op.y.rows == a.rows && op.y.cols == b.rows, op.y.rows, op.y.cols);
   const double prescales = static_cast<double>(a.cast.prescale) * b.cast.prescale;
-  const GemmJob job{.y = target_of(Gemm::kName, op.y),
-                    .a = card_operand(*op.a),
-                    .b = card_operand(*op.b),
-                    .bias = source_of(Gemm::kName, op.bias),
-                    .factor = static_cast<float>(hadamard_alpha(a.hadamard.size) / prescales),
-                    .into = op.into,
-                    .is_rounded = op.round == Compute::bf16};
-  NG_CHECK(op.into != Into::carry || (!job.a.stored && !job.b.stored && job.factor == 1.0f),
-           job.factor);
+  GemmJob job{.y = target_of(Gemm::kName, op.y),
+              .a = card_operand(*op.a),
+              .b = card_operand(*op.b),
+              .bias = source_of(Gemm::kName, op.bias),
+              .factor = static_cast<float>(hadamard_alpha(a.hadamard.size) / prescales),
+              .into = op.into,
+              .is_rounded = op.round == Compute::bf16};
+  const bool can_carry = a.cast.is_unscaled() && b.cast.is_unscaled() && job.factor == 1.0f;
+  NG_CHECK(op.into != Into::carry || can_carry, job.factor);
   if (op.y.size() == 0) return;
-  if (!job.a.is_blocked() || !job.b.is_blocked()) return launch_gemm<SumRule::chain>(stream, job);
-  if (is_mxfp4(*op.a) && is_mxfp4(*op.b)) return launch_gemm<SumRule::groups>(stream, job);
-  launch_gemm<SumRule::blocks>(stream, job);
+  const SumRule rule = rule_of(job, a.cast, b.cast);
+  if (rule == SumRule::integers) job.block = kDepth;
+  if (job.a.is_blocked() && job.b.is_blocked()) job.block = common_block(job.a, job.b);
+  multiply_by(stream, rule, job);
 }
 
 }  // namespace ng::cuda

@@ -11,6 +11,13 @@ struct ForgetScale {
   __device__ void operator()(int64_t /* row */, int64_t /* col */) const { *scale = {}; }
 };
 
+/// [recipes.md §7, rule g]
+struct TakeScale {
+  CardScale* scale;
+  const float* taken;
+  __device__ void operator()(int64_t /* row */, int64_t /* col */) const { scale->decode = *taken; }
+};
+
 /// Of a group by a warp; integers, so that the order does not matter.
 struct FindLargestOfGroup {
   OperandGroups from;
@@ -58,7 +65,7 @@ struct RoundGroup {
   OperandGroups from;
   ElementCast element;
   float max, prescale;
-  uint8_t* codes;
+  CodeRows codes;
   const CardScale* scale;
   OperandStats* stats;
   __device__ void operator()(int64_t unit, int lane) const {
@@ -69,13 +76,14 @@ struct RoundGroup {
     for (int b = 0; b < kMostHadamardBlocks; ++b) {
       const int64_t place = from.at(unit, b, lane);
       if (b >= from.blocks() || place >= from.k_padded) continue;
-      const float y = x[b] * prescale * scale->multiplier;
+      const bool is_exact = element.kind == CodeKind::exact;
+      const float y = is_exact ? x[b] : x[b] * prescale * scale->multiplier;
       const uint32_t code = code_of(element, y, from.draw_row(row, place),
                                     from.draw_col(row, place), from.whole_cols);
-      codes[row * from.k_padded + place] = static_cast<uint8_t>(code);
+      codes.put(row, place, 1, [=](int) { return code; });
       if (stats == nullptr || place >= from.k) continue;
       count_nonfinite(stats, x[b]);
-      count_rounded(stats, x[b], y, max, (code & ~element.grid.sign_mask) == 0);
+      count_rounded(stats, x[b], y, max, decode_element(element, code) == 0);
     }
   }
 };
@@ -89,13 +97,31 @@ struct RollHistory {
   }
 };
 
+/// What FindOperandAmax has of it.
+struct PutLargest {
+  const CardScale* scale;
+  bool drops;  ///< where a value is not finite
+  float* amax;
+  __device__ void operator()(int64_t /* row */, int64_t /* col */) const {
+    const bool is_finite = scale->has_nan == 0 && scale->amax < kFloatInf;
+    *amax = float_of_bits(is_finite || !drops ? scale->amax : kFloatInf);
+  }
+};
+
 }  // namespace
+
+void find_operand_largest(Stream stream, const OperandGroups& from, CardScale* scale) {
+  for_each_place(stream, 1, 1, ForgetScale{scale});
+  for_each_row(stream, from.rows * from.groups(), FindLargestOfGroup{from, scale});
+}
 
 void prepare_one_scale(Stream stream, const OneScaleJob& job) {
   const int64_t units = job.from.rows * job.from.groups();
-  for_each_place(stream, 1, 1, ForgetScale{job.scale});
-  if (!job.cast.is_unscaled()) {
-    for_each_row(stream, units, FindLargestOfGroup{job.from, job.scale});
+  if (job.cast.is_unscaled() || job.taken != nullptr) {
+    for_each_place(stream, 1, 1, ForgetScale{job.scale});
+    if (job.taken != nullptr) for_each_place(stream, 1, 1, TakeScale{job.scale, job.taken});
+  } else {
+    find_operand_largest(stream, job.from, job.scale);
     for_each_place(
         stream, 1, 1,
         DecideScale{job.scale, first_fit(job.cast, job.range.max),
@@ -105,6 +131,12 @@ void prepare_one_scale(Stream stream, const OneScaleJob& job) {
   for_each_row(stream, units,
                RoundGroup{job.from, job.element, job.range.max, job.prescale, job.codes, job.scale,
                           job.stats});
+}
+
+void perform(Stream stream, const FindOperandAmax& op, const Scratch& scratch) {
+  auto* scale = scratch.take<CardScale>(FindOperandAmax::kName, 1);
+  find_operand_largest(stream, operand_groups(op.spec, op.source, {}), scale);
+  for_each_place(stream, 1, 1, PutLargest{scale, op.spec.cast.scale != ScaleKind::e4m3, op.amax});
 }
 
 void perform(Stream stream, const RollDelayedScale& op) {

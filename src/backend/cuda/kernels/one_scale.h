@@ -1,5 +1,5 @@
-// Operands of floating elements of at most eight bits without scale, or with one for all of them:
-// FP8, current or delayed. The bits of `ref`. [formats.md §5]
+// Operands without scale, or of floating elements with one for all of them: FP8, current or
+// delayed. The bits of `ref`. [formats.md §5]
 #pragma once
 
 #include "backend/cuda/kernels/element_cast.h"
@@ -15,14 +15,18 @@ struct OneScaleJob {
   ElementCast element;
   ElementRange range;
   float prescale = 1;
-  uint8_t* codes = nullptr;
+  CodeRows codes;
   CardScale* scale = nullptr;
   OperandStats* stats = nullptr;  ///< null: nothing is counted
   Operand cast;
   const float* amax = nullptr;  ///< of all that the source is a part of; null: the source is all
   DelayedScale delayed;
   bool update_history = true;
+  const float* taken = nullptr;  ///< scale of a stored tensor, whose elements the values are
 };
+
+/// *scale: the largest magnitude of what the groups cast.
+void find_operand_largest(Stream stream, const OperandGroups& from, CardScale* scale);
 
 void prepare_one_scale(Stream stream, const OneScaleJob& job);
 

@@ -1,8 +1,10 @@
 #include "backend/cuda/kernels/operand.h"
 
+#include <algorithm>
+
+#include "backend/cuda/kernels/block_operand.h"
 #include "backend/cuda/kernels/one_scale.h"
 #include "backend/cuda/kernels/perform.h"
-#include "format/codec.h"
 
 namespace ng::cuda {
 namespace {
@@ -25,39 +27,60 @@ bool is_mx(const OperandSpec& spec) {
          spec.k_padded() % kMxBlock == 0;
 }
 
-bool has_four_bits(const OperandSpec& spec) { return is_mx(spec) && spec.cast.element->bits == 4; }
-
-/// Where the scale lies, behind the codes.
-size_t scale_place(size_t codes) {
-  return (codes + alignof(CardScale) - 1) / alignof(CardScale) * alignof(CardScale);
-}
-
+/// Without scale, or floats with one of their largest magnitude.
 bool has_one_scale(const OperandSpec& spec) {
   const Operand& cast = spec.cast;
-  const bool is_whole =
-      cast.is_unscaled() || (cast.block.kind == Block::Kind::tensor &&
-                             (cast.scale == ScaleKind::fp32 || cast.scale == ScaleKind::pow2));
-  return is_whole && cast.tensor_scale == ScaleKind::none && cast.fit.size() < 2 &&
-         cast.element->kind == ElementKind::floating && cast.element->bits <= 8 &&
-         cast.scale_of == ScaleOf::amax && cast.rounding != Rounding::eden &&
-         cast.subnormals == Subnormals::keep;
+  if (cast.is_unscaled()) return true;
+  return cast.block.kind == Block::Kind::tensor &&
+         (cast.scale == ScaleKind::fp32 || cast.scale == ScaleKind::pow2) &&
+         cast.element->kind == ElementKind::floating && cast.scale_of == ScaleOf::amax;
+}
+
+/// Where a CardScale lies behind what takes `bytes`.
+size_t scale_place(size_t bytes) {
+  return (bytes + alignof(CardScale) - 1) / alignof(CardScale) * alignof(CardScale);
+}
+
+/// As how many bits codes are stored.
+int code_bits(const OperandSpec& spec) {
+  const Operand& cast = spec.cast;
+  const bool has_pairs = cast.block.kind == Block::Kind::tile && cast.block.cols % 2 == 0;
+  if (cast.element->bits <= 4 && has_pairs && !has_one_scale(spec)) return 4;
+  return cast.element->bits <= 8 ? 8 : cast.element->bits <= 16 ? 16 : 32;
+}
+
+size_t code_bytes(const OperandSpec& spec) {
+  return static_cast<size_t>(spec.rows * spec.k_padded()) * static_cast<size_t>(code_bits(spec)) /
+         8;
+}
+
+/// Scales of blocks as they are stored behind `codes`.
+BlockScales block_scales(const OperandSpec& spec, uint8_t* data) {
+  const Block& block = spec.cast.block;
+  const bool is_tile = block.kind == Block::Kind::tile;
+  const int64_t height = is_tile                             ? block.rows
+                         : block.kind == Block::Kind::tensor ? std::max<int64_t>(spec.rows, 1)
+                                                             : 1;
+  const int64_t width = is_tile ? block.cols : std::max<int64_t>(spec.k_padded(), 1);
+  return {data, spec.cast.scale, height, width, (spec.k_padded() + width - 1) / width};
+}
+
+size_t block_scale_bytes(const OperandSpec& spec) {
+  const BlockScales scales = block_scales(spec, nullptr);
+  const int64_t count = (spec.rows + scales.block_rows - 1) / scales.block_rows * scales.across;
+  return static_cast<size_t>(count * scale_bits(spec.cast) / 8);
+}
+
+/// Where scales begin that are numbers of four bytes.
+size_t block_scale_place(const OperandSpec& spec) {
+  return has_scale_codes(spec.cast) ? code_bytes(spec) : scale_place(code_bytes(spec));
 }
 
 void require_operand(const OperandSpec& spec) {
   if (spec.cast.gradient != RoundingGradient::straight)
     throw Unsupported("cuda: " + describe(spec.cast));
-  if (!is_read_in_place(spec) && !is_mx(spec) && !has_one_scale(spec))
-    throw Unsupported("cuda: operands in " + describe(spec.cast) +
-                      (spec.hadamard.size > 0 ? " after a Hadamard transform" : ""));
-}
-
-ElementCast element_cast(const Operand& cast, const RandomKey& key) {
-  const bool draws = cast.rounding == Rounding::stochastic;
-  return {.grid = grid_of(*cast.element),
-          .overflow = overflow_rule(cast.overflow),
-          .mode = draws ? RoundMode::sr : RoundMode::rne,
-          .sr_bits = cast.sr_bits,
-          .key = key};
+  if (spec.cast.rounding == Rounding::eden && spec.hadamard.size == 0)
+    throw Unsupported("cuda: operands in " + describe(spec.cast) + " without a Hadamard transform");
 }
 
 /// Of an operand that is read in place.
@@ -69,7 +92,8 @@ struct CountEach {
     if (row == 0 && k == 0) count_values(stats, operand.rows * operand.k);
     const float z = operand.is_turned ? operand.source(k, row) : operand.source(row, k);
     count_nonfinite(stats, z);
-    if (!operand.is_exact) count_rounded(stats, z, z, max, operand.element_at(row, k) == 0);
+    if (operand.element.kind != CodeKind::exact)
+      count_rounded(stats, z, z, max, operand.element_at(row, k) == 0);
   }
 };
 
@@ -100,50 +124,61 @@ struct MxGroups {
   }
 };
 
-void prepare(Stream stream, PackedOperand& packed, const ConstView& source,
-             const PrepareContext& context) {
-  const OperandSpec& spec = packed.spec;
-  const bool is_straight = spec.contract == Contract::cols;
-  NG_CHECK((is_straight ? source.rows : source.cols) == spec.rows, source.rows, source.cols,
-           spec.rows);
-  NG_CHECK((is_straight ? source.cols : source.rows) == spec.k, source.rows, source.cols, spec.k);
-  packed.source = source;
-  const CardOperand operand = card_operand(packed);
-  const ElementRange range = range_of(*spec.cast.element);
-  if (!operand.stored) {
-    if (context.stats != nullptr)
-      for_each_place(stream, spec.rows, spec.k, CountEach{operand, range.max, context.stats});
-    return;
-  }
-  if (context.stored.has_scales()) throw Unsupported("cuda: operands by scales of stored tensors");
-  const OperandGroups from{.source = source_of(Prepare::kName, source),
-                           .is_turned = operand.is_turned,
-                           .hadamard = card_hadamard(spec.hadamard.size, spec.hadamard.signs),
-                           .rows = spec.rows,
-                           .k = spec.k,
-                           .k_padded = spec.k_padded(),
-                           .first_row = context.first_row,
-                           .first_col = context.first_col,
-                           .whole_cols = context.whole_cols > 0 ? context.whole_cols : source.cols};
-  const ElementCast element = element_cast(spec.cast, context.key);
-  if (!operand.is_blocked())
-    return prepare_one_scale(stream, {.from = from,
-                                      .element = element,
-                                      .range = range,
-                                      .prescale = spec.cast.prescale,
-                                      .codes = operand.mx.codes,
-                                      .scale = operand.scale,
-                                      .stats = context.stats,
-                                      .cast = spec.cast,
-                                      .amax = context.amax,
-                                      .delayed = context.delayed,
-                                      .update_history = context.update_history});
-  const MxCast cast{.element = element,
-                    .range = range,
+void prepare_one(Stream stream, const OperandSpec& spec, const CardOperand& operand,
+                 const OperandGroups& from, const PrepareContext& context) {
+  prepare_one_scale(stream, {.from = from,
+                             .element = operand.element,
+                             .range = range_of(*spec.cast.element),
+                             .prescale = spec.cast.prescale,
+                             .codes = operand.codes,
+                             .scale = operand.scale,
+                             .stats = context.stats,
+                             .cast = spec.cast,
+                             .amax = context.amax,
+                             .delayed = context.delayed,
+                             .update_history = context.update_history,
+                             .taken = reinterpret_cast<const float*>(context.stored.scales.data)});
+}
+
+void prepare_mx(Stream stream, const OperandSpec& spec, const CardOperand& operand,
+                const OperandGroups& from, const PrepareContext& context) {
+  const MxCast cast{.element = operand.element,
+                    .range = range_of(*spec.cast.element),
                     .rule = spec.cast.scale_rule,
                     .prescale = spec.cast.prescale,
-                    .four_bits = operand.four_bits};
-  for_each_row(stream, spec.rows * from.groups(), MxGroups{from, cast, operand.mx, context.stats});
+                    .four_bits = operand.codes.bits == 4};
+  for_each_row(stream, spec.rows * from.groups(),
+               MxGroups{from, cast, operand.mx(), context.stats});
+}
+
+void prepare(Stream stream, PackedOperand& packed, const ConstView& source,
+             const PrepareContext& context, const Scratch& scratch) {
+  const OperandSpec& spec = packed.spec;
+  packed.source = source;
+  CardOperand operand = card_operand(packed);
+  operand.element.key = context.key;
+  const OperandGroups from = operand_groups(spec, source, context);
+  if (!operand.stored) {
+    if (context.stats != nullptr)
+      for_each_place(stream, spec.rows, spec.k,
+                     CountEach{operand, range_of(*spec.cast.element).max, context.stats});
+    return;
+  }
+  const bool takes = context.stored.has_scales();
+  if (has_one_scale(spec)) return prepare_one(stream, spec, operand, from, context);
+  if (is_mx(spec) && !takes) return prepare_mx(stream, spec, operand, from, context);
+  prepare_blocks(stream,
+                 {.values = {.from = from},
+                  .y = operand,
+                  .rule = {.cast = spec.cast,
+                           .range = range_of(*spec.cast.element),
+                           .element = operand.element,
+                           .statistic = statistic_rule(spec.cast),
+                           .second = operand.scale},
+                  .amax = context.amax,
+                  .stats = context.stats,
+                  .taken = takes ? stored_source(context.stored) : StoredSource{}},
+                 scratch);
 }
 
 /// What Unpack is to write of an element.
@@ -156,12 +191,10 @@ struct UnpackEach {
   __device__ void operator()(int64_t i, int64_t k) const {
     const int64_t row = first_row + i;
     const float element = operand.element_at(row, k);
-    const float scale =
-        operand.is_blocked() ? e8m0_value(operand.scale_code_at(row, k)) : operand.late_scale();
-    values.put(i, k, element * scale / divisor);
+    values.put(i, k, element * operand.scale_at(row, k) * operand.whole_scale() / divisor);
     if (codes == nullptr) return;
     const uint32_t code =
-        operand.stored ? operand.code_at(row, k)
+        operand.stored ? operand.codes(row, k)
                        : encode_float(operand.element.grid, element, {}, OverflowRule::special);
     codes[i * values.cols + k] = static_cast<uint16_t>(code);
   }
@@ -170,23 +203,19 @@ struct UnpackEach {
 struct UnpackScale {
   CardOperand operand;
   float* scales;
-  __device__ void operator()(int64_t row, int64_t block) const {
-    scales[row * (operand.k_padded / kMxBlock) + block] =
-        e8m0_value(operand.scale_code_at(row, block * kMxBlock));
+  __device__ void operator()(int64_t i, int64_t j) const {
+    const BlockScales& of = operand.scales;
+    scales[i * of.across + j] =
+        of.data != nullptr ? of.value(i * of.across + j) : operand.whole_scale();
   }
 };
 
-struct UnpackOneScale {
+struct UnpackSecondLevel {
   CardOperand operand;
   float* scale;
   __device__ void operator()(int64_t /* row */, int64_t /* col */) const {
-    *scale = operand.late_scale();
+    *scale = operand.scales.data != nullptr ? operand.whole_scale() : 1.0f;
   }
-};
-
-struct PutOne {
-  float* to;
-  __device__ void operator()(int64_t /* row */, int64_t /* col */) const { *to = 1; }
 };
 
 }  // namespace
@@ -194,49 +223,44 @@ struct PutOne {
 size_t operand_bytes(const OperandSpec& spec) {
   require_operand(spec);
   if (is_read_in_place(spec)) return 0;
-  const auto codes = static_cast<size_t>(spec.rows * spec.k_padded());
-  if (has_one_scale(spec)) return scale_place(codes) + sizeof(CardScale);
-  return codes / (has_four_bits(spec) ? 2 : 1) + codes / kMxBlock;
+  if (has_one_scale(spec)) return scale_place(code_bytes(spec)) + sizeof(CardScale);
+  const size_t bytes = block_scale_place(spec) + block_scale_bytes(spec);
+  return spec.cast.scale == ScaleKind::e4m3 ? scale_place(bytes) + sizeof(CardScale) : bytes;
 }
 
 CardOperand card_operand(const PackedOperand& packed) {
   const OperandSpec& spec = packed.spec;
   require_operand(spec);
-  CardOperand operand{.source = {},
-                      .is_turned = spec.contract == Contract::rows,
-                      .is_exact = spec.cast.is_fp32(),
-                      .element = element_cast(spec.cast, {}),
-                      .mx = {},
-                      .four_bits = has_four_bits(spec),
-                      .rows = spec.rows,
-                      .k = spec.k,
-                      .k_padded = spec.k_padded()};
+  CardOperand operand;
+  operand.is_turned = spec.contract == Contract::rows;
+  operand.element = element_cast(spec.cast, {});
+  operand.rows = spec.rows;
+  operand.k = spec.k;
+  operand.k_padded = spec.k_padded();
   if (is_read_in_place(spec)) {
     operand.source = source_of(Prepare::kName, packed.source);
     return operand;
   }
-  NG_CHECK(packed.bytes >= operand_bytes(spec), packed.bytes, operand_bytes(spec));
+  const size_t bytes = operand_bytes(spec);
+  NG_CHECK(packed.bytes >= bytes, packed.bytes, bytes);
   operand.stored = true;
   auto* codes = reinterpret_cast<uint8_t*>(packed.storage);
-  const int64_t count = spec.rows * spec.k_padded();
-  if (has_one_scale(spec)) {
-    operand.mx.codes = codes;
-    operand.scale =
-        reinterpret_cast<CardScale*>(packed.storage + scale_place(static_cast<size_t>(count)));
-    return operand;
-  }
-  operand.blocked = true;
-  operand.mx = {codes, codes + count / (operand.four_bits ? 2 : 1)};
+  operand.codes = {codes, spec.k_padded(), code_bits(spec)};
+  if (has_one_scale(spec) || spec.cast.scale == ScaleKind::e4m3)
+    operand.scale = reinterpret_cast<CardScale*>(packed.storage + bytes - sizeof(CardScale));
+  if (has_one_scale(spec)) return operand;
+  operand.blocked = spec.cast.block.kind == Block::Kind::tile;
+  operand.scales = block_scales(spec, codes + block_scale_place(spec));
   return operand;
 }
 
-void perform(Stream stream, const Prepare& op) {
-  prepare(stream, *op.packed, op.source, op.context);
+void perform(Stream stream, const Prepare& op, const Scratch& scratch) {
+  prepare(stream, *op.packed, op.source, op.context, scratch);
 }
 
-void perform(Stream stream, const PrepareBoth& op) {
+void perform(Stream stream, const PrepareBoth& op, const Scratch& scratch) {
   for (const PrepareBoth::Made& made : op.made)
-    prepare(stream, *made.packed, op.source, made.context);
+    prepare(stream, *made.packed, op.source, made.context, scratch);
 }
 
 void perform(Stream stream, const Unpack& op) {
@@ -249,11 +273,12 @@ void perform(Stream stream, const Unpack& op) {
   for_each_place(stream, op.values.rows, op.values.cols,
                  UnpackEach{operand, op.first_row, target_of(Unpack::kName, op.values), op.codes,
                             op.undoes_prescale ? spec.cast.prescale : 1.0f});
-  if (op.scales != nullptr && operand.is_blocked())
-    for_each_place(stream, spec.rows, spec.k_padded() / kMxBlock, UnpackScale{operand, op.scales});
-  else if (op.scales != nullptr && !spec.cast.is_unscaled())
-    for_each_place(stream, 1, 1, UnpackOneScale{operand, op.scales});
-  if (op.tensor_scale != nullptr) for_each_place(stream, 1, 1, PutOne{op.tensor_scale});
+  const BlockScales all = block_scales(spec, nullptr);
+  if (op.scales != nullptr && !spec.cast.is_unscaled())
+    for_each_place(stream, (spec.rows + all.block_rows - 1) / all.block_rows, all.across,
+                   UnpackScale{operand, op.scales});
+  if (op.tensor_scale != nullptr)
+    for_each_place(stream, 1, 1, UnpackSecondLevel{operand, op.tensor_scale});
 }
 
 }  // namespace ng::cuda

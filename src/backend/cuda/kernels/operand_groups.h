@@ -4,12 +4,13 @@
 
 #include "backend/cuda/kernels/hadamard.h"
 #include "backend/cuda/kernels/mx_block.h"
+#include "backend/cuda/kernels/stored_source.h"
 #include "backend/cuda/kernels/values.h"
 
 namespace ng::cuda {
 
 struct OperandGroups {
-  Source source;
+  StoredSource source;
   bool is_turned = false;  ///< Contract::rows
   CardHadamard hadamard;
   int64_t rows = 0, k = 0, k_padded = 0;
@@ -47,6 +48,23 @@ struct OperandGroups {
     return (is_turned ? row : place) + first_col;
   }
 };
+
+[[nodiscard]] inline OperandGroups operand_groups(const OperandSpec& spec, const ConstView& source,
+                                                  const PrepareContext& context) {
+  const bool is_straight = spec.contract == Contract::cols;
+  NG_CHECK((is_straight ? source.rows : source.cols) == spec.rows, source.rows, source.cols,
+           spec.rows);
+  NG_CHECK((is_straight ? source.cols : source.rows) == spec.k, source.rows, source.cols, spec.k);
+  return {.source = stored_source(source),
+          .is_turned = !is_straight,
+          .hadamard = card_hadamard(spec.hadamard.size, spec.hadamard.signs),
+          .rows = spec.rows,
+          .k = spec.k,
+          .k_padded = spec.k_padded(),
+          .first_row = context.first_row,
+          .first_col = context.first_col,
+          .whole_cols = context.whole_cols > 0 ? context.whole_cols : source.cols};
+}
 
 // ---------------------------------------------------------------- counters
 

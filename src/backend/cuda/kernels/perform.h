@@ -19,6 +19,12 @@ struct Scratch {
       throw Unsupported("cuda: " + std::string(operation) + " of so large a tensor");
     return reinterpret_cast<T*>(data);
   }
+  /// What lies behind `count` of them.
+  template <class T>
+  [[nodiscard]] Scratch behind(int64_t count) const {
+    const size_t used = (static_cast<size_t>(count) * sizeof(T) + 63) / 64 * 64;
+    return {data + used, used < bytes ? bytes - used : 0};
+  }
 };
 
 // elementwise.cc: the bits of ref
@@ -49,7 +55,6 @@ void perform(Stream stream, const SubtractRow& op);
 void perform(Stream stream, const AddSum& op, const Scratch& scratch);
 void perform(Stream stream, const AddSumOfSquares& op, const Scratch& scratch);
 void perform(Stream stream, const AddNonfinite& op);
-void perform(Stream stream, const FindAmax& op);
 
 // norm.cc: sums in FP64, a warp's lanes side by side
 void perform(Stream stream, const Norm& op);
@@ -63,20 +68,40 @@ void perform(Stream stream, const AttentionBackward& op, const Scratch& scratch)
 void perform(Stream stream, const CrossEntropy& op);
 void perform(Stream stream, const CrossEntropyLoss& op);
 
-// operand.cc, one_scale.cc, gemm.cc, turn_back.cc: the bits of ref
-void perform(Stream stream, const Prepare& op);
-void perform(Stream stream, const PrepareBoth& op);
+// operand.cc, block_operand.cc, one_scale.cc, gemm.cc, turn_back.cc: the bits of ref
+void perform(Stream stream, const Prepare& op, const Scratch& scratch);
+void perform(Stream stream, const PrepareBoth& op, const Scratch& scratch);
+void perform(Stream stream, const FindOperandAmax& op, const Scratch& scratch);
 void perform(Stream stream, const Unpack& op);
 void perform(Stream stream, const Gemm& op);
 void perform(Stream stream, const TurnBack& op);
 void perform(Stream stream, const RollDelayedScale& op);
 
-// update.cc: the bits of ref
+// store.cc: the bits of ref
 void perform(Stream stream, const DecideStep& op);
-void perform(Stream stream, const Store& op);
+void perform(Stream stream, const Store& op, const Scratch& scratch);
+void perform(Stream stream, const FindAmax& op, const Scratch& scratch);
+void perform(Stream stream, const StoreGradient& op, const Scratch& scratch);
+void perform(Stream stream, const MoveAutoScale& op, const Scratch& scratch);
+
+// update.cc, step_norm.cc, check_update.cc, momentum.cc: the bits of ref
 void perform(Stream stream, const Update& op, const Scratch& scratch);
-void perform(Stream stream, const FindUpdateMaxima& op);
+void perform(Stream stream, const FindUpdateMaxima& op, const Scratch& scratch);
 void perform(Stream stream, const CheckUpdate& op, const Scratch& scratch);
+void perform(Stream stream, const MoveBlockMoment& op, const Scratch& scratch);
+void perform(Stream stream, const MoveMomentum& op);
+
+// rank_sum.cc: the bits of ref
+void perform(Stream stream, const SumOfRanks& op);
+void perform(Stream stream, const CountLargest& op);
+
+// noise.cc, noise_formats.cc: the bits of ref
+void perform(Stream stream, const AddNoise& op, const Scratch& scratch);
+void perform(Stream stream, const QuantizeByProxy& op, const Scratch& scratch);
+void perform(Stream stream, const AddNoiseBackward& op, const Scratch& scratch);
+void perform(Stream stream, const FinishNoiseGradient& op);
+void perform(Stream stream, const RoundByBits& op);
+void perform(Stream stream, const CountCast& op);
 
 /// Storage of an operand; 0 where the GEMM reads the source in place.
 [[nodiscard]] size_t operand_bytes(const OperandSpec& spec);

@@ -2,9 +2,8 @@
 #include <cmath>
 #include <utility>
 
-#include "backend/cuda/kernels/amax.h"
 #include "backend/cuda/kernels/perform.h"
-#include "backend/cuda/kernels/values.h"
+#include "backend/cuda/kernels/stored.h"
 
 namespace ng::cuda {
 namespace {
@@ -16,17 +15,18 @@ constexpr int kSumThreads = 256;
 /// Sums of chunks: element i of the row-major matrix goes to lane i % 16 of chunk i / 4096, lanes
 /// fold by +8, +4, +2, +1. [recipes.md §0]
 template <bool kSquares>
-__global__ void __launch_bounds__(kSumThreads) sum_chunks(Source x, double* sums) {
+__global__ void __launch_bounds__(kSumThreads)
+    sum_chunks(StoredSource x, int64_t rows, int64_t cols, double* sums) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const int64_t chunk =
       int64_t{blockIdx.x} * (kSumThreads / kLanes) + static_cast<int>(threadIdx.x) / kLanes;
-  const int64_t size = x.rows * x.cols, first = chunk * kChunk + lane;
-  int64_t row = first / x.cols, col = first % x.cols;
+  const int64_t size = rows * cols, first = chunk * kChunk + lane;
+  int64_t row = first / cols, col = first % cols;
   double sum = 0;
   for (int64_t i = first; i < size && i < (chunk + 1) * kChunk; i += kLanes) {
     const double value = x(row, col);
     sum += kSquares ? value * value : value;
-    for (col += kLanes; col >= x.cols; col -= x.cols) ++row;
+    for (col += kLanes; col >= cols; col -= cols) ++row;
   }
   for (int step = kLanes / 2; step > 0; step /= 2) sum += __shfl_down_sync(~0u, sum, step);
   if (lane == 0 && chunk * kChunk < size) sums[chunk] = sum;
@@ -56,7 +56,7 @@ void add_sum(Stream stream, std::string_view name, const ConstView& x, double* t
   auto* sums = scratch.take<double>(name, 2 * chunks);
   launch<sum_chunks<kSquares>>(
       stream, {.grid = {blocks_of(chunks, kSumThreads / kLanes)}, .block = {kSumThreads}},
-      source_of(name, x), sums);
+      stored_source(x), x.rows, x.cols, sums);
   launch<fold_sums>(stream, {.block = {kSumThreads}}, sums, chunks, total);
 }
 
@@ -91,7 +91,7 @@ struct SubtractEach {
 };
 
 struct CountNonfinite {
-  Source x;
+  StoredSource x;
   unsigned long long* count;
   __device__ void operator()(int64_t row, int64_t col) const {
     if ((float_bits(x(row, col)) & 0x7FFFFFFFu) >= kFloatInf) atomicAdd(count, 1);
@@ -130,16 +130,9 @@ void perform(Stream stream, const AddSumOfSquares& op, const Scratch& scratch) {
 }
 
 void perform(Stream stream, const AddNonfinite& op) {
-  for_each_place(stream, op.x.rows, op.x.cols,
-                 CountNonfinite{source_of(AddNonfinite::kName, op.x),
-                                reinterpret_cast<unsigned long long*>(op.count)});
-}
-
-void perform(Stream stream, const FindAmax& op) {
-  const Source x = source_of(FindAmax::kName, op.x);
-  if (x.is_bf16 || !op.x.contiguous())
-    throw Unsupported("cuda: find_amax of other than contiguous float32");
-  find_amax(stream, static_cast<const float*>(x.data), op.x.size(), op.amax);
+  for_each_place(
+      stream, op.x.rows, op.x.cols,
+      CountNonfinite{stored_source(op.x), reinterpret_cast<unsigned long long*>(op.count)});
 }
 
 }  // namespace ng::cuda

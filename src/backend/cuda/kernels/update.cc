@@ -1,140 +1,41 @@
-// What ends a step: its decision, values into what is stored, the optimizer's update. The bits of
-// `ref`.
-#include <cmath>
+// An optimizer's update: new weights and moments into what is stored. The bits of `ref`.
+#include <algorithm>
 
-#include "backend/cuda/kernels/element_cast.h"
-#include "backend/cuda/kernels/perform.h"
-#include "backend/cuda/kernels/values.h"
-#include "backend/host_step.h"
-#include "format/codec.h"
+#include "backend/cuda/kernels/step_norm.h"
+#include "backend/cuda/kernels/update_scales.h"
 
 namespace ng::cuda {
 namespace {
 
-/// A tensor of unscaled elements of 8, 16 or 32 bits that is read and stored by a cast.
-struct StoredValues {
-  void* data = nullptr;  ///< null: there is none
-  int64_t cols = 0, stride = 0;
-  int bits = 0;  ///< 32: FP32
-  ElementCast cast{};
-
-  [[nodiscard]] __device__ float operator()(int64_t row, int64_t col) const {
-    const int64_t at = row * stride + col;
-    if (bits == 32) return static_cast<const float*>(data)[at];
-    return decode_float(cast.grid, bits == 16 ? static_cast<const uint16_t*>(data)[at]
-                                              : static_cast<const uint8_t*>(data)[at]);
-  }
-  __device__ void put(int64_t row, int64_t col, float value) const {
-    const int64_t at = row * stride + col;
-    if (bits == 32) {
-      static_cast<float*>(data)[at] = value;
-      return;
-    }
-    const uint32_t code = code_of(cast, value, row, col, cols);
-    if (bits == 16)
-      static_cast<uint16_t*>(data)[at] = static_cast<uint16_t>(code);
-    else
-      static_cast<uint8_t*>(data)[at] = static_cast<uint8_t>(code);
-  }
-};
-
-StoredValues stored_values(std::string_view operation, const Stored& y, RandomKey key,
-                           Purpose purpose) {
-  if (!y) return {};
-  const Operand& cast = y.cast;
-  const bool is_plain = cast.is_unscaled() && cast.element->kind == ElementKind::floating &&
-                        cast.rounding != Rounding::eden && cast.prescale == 1.0f &&
-                        cast.subnormals == Subnormals::keep;
-  const int bits = cast.element->bits;
-  if (!is_plain || (bits != 8 && bits != 16 && !cast.is_fp32()))
-    refuse(operation, *cast.element, y.view.has_scales());
-  key.purpose = purpose;
-  const bool draws = cast.rounding == Rounding::stochastic;
-  return {.data = y.view.data,
-          .cols = y.view.cols,
-          .stride = y.view.stride,
-          .bits = bits,
-          .cast = {.grid = cast.is_fp32() ? FloatGrid{} : grid_of(*cast.element),
-                   .overflow = overflow_rule(cast.overflow),
-                   .mode = draws ? RoundMode::sr : RoundMode::rne,
-                   .sr_bits = cast.sr_bits,
-                   .key = key}};
+[[noreturn]] void refuse_update(const char* what) {
+  throw Unsupported("cuda: update " + std::string(what));
 }
 
-/// Of a step whose decision lies in the card's memory; null: never skipped, scale 1.
-__device__ inline bool skips(const StepControl* control) {
-  return control != nullptr && control->skip != 0;
-}
-__device__ inline float scale_of(OptimizerRule rule, const StepControl* control) {
-  return rule == OptimizerRule::muon || control == nullptr ? 1.0f : control->grad_scale;
-}
+/// Of threads that a multiprocessor has: with more in view ptxas puts registers into memory.
+constexpr int kUpdateBlocks = 2;
 
-struct StoreEach {
-  StoredValues y;
-  Source x;
-  const StepControl* control;
-  __device__ void operator()(int64_t row, int64_t col) const {
-    if (!skips(control)) y.put(row, col, x(row, col));
-  }
-};
-
-struct Decide {
-  DecideStep op;
-  __device__ void operator()(int64_t /* row */, int64_t /* col */) const { decide_step(op); }
-};
-
-struct UpdateEach {
-  OptimizerRule rule;
-  OptimizerNumbers numbers;
-  StoredValues weight;  ///< the master, or where there is none the value
-  StoredValues value;   ///< made of the master; none: there is no master
-  bool is_direct;       ///< the new weight goes into `weight` as it is; else w + lr·u is rounded
-  StoredValues moment1, moment2;
-  Source grad;
-  const StepControl* control;
-
-  /// What became of a weight: of its value as it is stored, and as it was asked.
-  struct Change {
-    float before = 0, after = 0, u = 0;
-  };
-
-  __device__ void operator()(int64_t row, int64_t col) const { change(row, col); }
-
-  __device__ Change change(int64_t row, int64_t col) const {
-    if (skips(control)) return {};
-    const StoredValues& shown = value.data != nullptr ? value : weight;
-    const float before = shown(row, col);
-    const ElementRule element(rule, numbers);
-    const float g = grad(row, col) * scale_of(rule, control);
-    const float w = weight(row, col);
-    float m = moment1.data != nullptr ? moment1(row, col) : 0.0f;
-    float v = moment2.data != nullptr ? moment2(row, col) : 0.0f;
-    element.move(g, m, v);
-    const float x =
-        is_direct ? element.new_weight(w, m, v, g) : w + numbers.lr * element.direction(w, m, v, g);
-    weight.put(row, col, x);
-    if (value.data != nullptr) value.put(row, col, x);
-    if (moment1.data != nullptr) moment1.put(row, col, m);
-    if (moment2.data != nullptr) moment2.put(row, col, v);
-    return {before, shown(row, col), element.direction(w, m, v, g)};
-  }
-};
-
-/// A row by a warp, whose sums go into `rows`.
+/// A row by a warp, whose sums go into `rows` where anybody asks.
+template <UpdateWay kWay>
 struct UpdateRow {
-  UpdateEach update;
+  UpdateEach<kWay> update;
+  int64_t first_row;
   UpdateReport* rows;
-  __device__ void operator()(int64_t row, int lane) const {
+  __device__ void operator()(int64_t i, int lane) const {
+    const int64_t row = first_row + i;
     UpdateReport sums;
-    for (int64_t col = lane; col < update.grad.cols; col += kWarp) {
-      const UpdateEach::Change of = update.change(row, col);
-      const double changed = static_cast<double>(of.after) - of.before;
-      const double wanted = static_cast<double>(update.numbers.lr) * of.u;
-      sums.update_squares += changed * changed;
-      sums.target_squares += wanted * wanted;
-      sums.product += changed * wanted;
-      sums.changed += of.after != of.before ? 1 : 0;
-    }
+    const int together = update.t.together();
+    for (int64_t unit = lane; unit * together < update.t.value.cols; unit += kWarp)
+      for (int64_t col = unit * together;
+           col < unit * together + together && col < update.t.value.cols; ++col) {
+        const auto of = update.change(row, col);
+        const double changed = static_cast<double>(of.after) - of.before;
+        const double wanted = static_cast<double>(update.t.numbers.lr) * of.u;
+        sums.update_squares += changed * changed;
+        sums.target_squares += wanted * wanted;
+        sums.product += changed * wanted;
+        sums.changed += of.after != of.before ? 1 : 0;
+      }
+    if (rows == nullptr) return;
     sums.update_squares = sum_of_warp(sums.update_squares);
     sums.target_squares = sum_of_warp(sums.target_squares);
     sums.product = sum_of_warp(sums.product);
@@ -149,6 +50,7 @@ struct ReportRows {
   int64_t count;
   UpdateReport* report;
   float lr;
+  const float* alpha;  ///< null: lr
   const StepControl* control;
   __device__ void operator()(int64_t /* row */, int64_t /* col */) const {
     if (skips(control)) return;
@@ -159,122 +61,215 @@ struct ReportRows {
       sums.product += rows[row].product;
       sums.changed += rows[row].changed;
     }
-    sums.alpha = lr;
+    sums.alpha = alpha != nullptr ? *alpha : lr;
     *report = sums;
   }
 };
 
-[[noreturn]] void refuse_update(const char* what) {
-  throw Unsupported("cuda: update " + std::string(what));
+bool goes_direct(const UpdatedWeight& weight) {
+  return weight.master || weight.value.cast.is_fp32();
 }
 
-UpdateEach update_each(const Update& op) {
-  op.check_shapes();
-  const UpdatedWeight& weight = op.weight;
-  if (op.optimizer == OptimizerRule::adam_mini) refuse_update("by adam_mini");
-  if (weight.momentum_feedback) refuse_update("with feedback into the momentum");
-  if (weight.master && !weight.master.cast.is_fp32()) refuse_update("of narrow masters");
-  const bool is_direct = weight.master || weight.value.cast.is_fp32();
-  if (!is_direct && weight.rule != UpdateRule::nearest && weight.rule != UpdateRule::stochastic)
-    refuse_update("by other rules than nearest and stochastic");
+UpdateWay way_of(const UpdatedWeight& weight) {
+  if (goes_direct(weight)) return UpdateWay::direct;
+  if (weight.momentum_feedback) return UpdateWay::feedback;
+  if (weight.rule == UpdateRule::kahan) return UpdateWay::kahan;
+  return weight.rule == UpdateRule::residual ? UpdateWay::residual : UpdateWay::rounded;
+}
+
+/// f.operator()<way>()
+template <class F>
+void with_way(UpdateWay way, const F& f) {
+  switch (way) {
+    case UpdateWay::direct:
+      return f.template operator()<UpdateWay::direct>();
+    case UpdateWay::rounded:
+      return f.template operator()<UpdateWay::rounded>();
+    case UpdateWay::feedback:
+      return f.template operator()<UpdateWay::feedback>();
+    case UpdateWay::kahan:
+      return f.template operator()<UpdateWay::kahan>();
+    case UpdateWay::residual:
+      return f.template operator()<UpdateWay::residual>();
+  }
+}
+
+bool has_block_scales(const Stored& y) {
+  return y && !y.cast.is_unscaled() && !has_shared_scale(y);
+}
+
+/// A moment; one whose blocks have scales waits for them in a strip.
+StoredTensor moment(const Update& op, const Stored& y, Purpose purpose, const CardScale* scale) {
   RandomKey key = op.key;
   key.micro = 0;
-  const auto stored = [&](const Stored& y, Purpose purpose) {
-    return stored_values(Update::kName, y, key, purpose);
-  };
-  const bool draws = !is_direct && weight.rule == UpdateRule::stochastic;
-  const Stored value = weight.value.rounded_by(draws ? Rounding::stochastic : Rounding::nearest);
-  const StoredValues made = stored(value, Purpose::weight_update);
-  const bool has_master = static_cast<bool>(weight.master);
-  return {.rule = op.optimizer,
-          .numbers = op.numbers,
-          .weight = has_master ? stored(weight.master, Purpose::weight_update) : made,
-          .value = has_master ? made : StoredValues{},
-          .is_direct = is_direct,
-          .moment1 = stored(op.moment1, Purpose::moment1),
-          .moment2 = stored(op.moment2, Purpose::moment2),
-          .grad = source_of(Update::kName, op.grad),
-          .control = op.control};
+  if (!has_block_scales(y)) return stored_tensor(Update::kName, y, key, purpose, scale);
+  StoredTensor tensor;
+  tensor.before = stored_source(y.view);
+  tensor.cols = y.view.cols;
+  return tensor;
 }
 
-/// The first value, in order, of which a state would overflow: its index · 4 and which state.
-struct FindOverflow {
-  UpdateEach update;
-  MomentLimits most;
-  unsigned long long* first;  ///< ~0: none
+UpdateTensors tensors_of(const Update& op, UpdateScratch* scratch) {
+  op.check_shapes();
+  const UpdatedWeight& weight = op.weight;
+  const UpdateWay way = way_of(weight);
+  if (way == UpdateWay::residual && weight.value.cast.element->kind != ElementKind::floating)
+    refuse_update("of integers with a residual");
+  if (way == UpdateWay::feedback && has_shared_scale(op.moment1))
+    refuse_update("with feedback into a momentum of one scale");
+  const bool draws = way != UpdateWay::direct && weight.rule == UpdateRule::stochastic;
+  RandomKey key = op.key;
+  key.micro = 0;
+  key.purpose = Purpose::weight_update;
+  UpdateTensors t{.rule = op.optimizer,
+                  .numbers = op.numbers,
+                  .master = stored_tensor(Update::kName, weight.master, {}, {}, &scratch->master),
+                  .value = {},
+                  .moment1 = moment(op, op.moment1, Purpose::moment1, &scratch->moment1),
+                  .moment2 = moment(op, op.moment2, Purpose::moment2, &scratch->moment2),
+                  .carry = plain_tensor(Update::kName, weight.carry),
+                  .blocks = op.blocks,
+                  .grad = stored_source(op.grad),
+                  .key = key,
+                  .alpha = nullptr,
+                  .control = op.control};
+  const Stored value = weight.value.rounded_by(draws ? Rounding::stochastic : Rounding::nearest);
+  t.value = stored_tensor(Update::kName, value, key, Purpose::weight_update, &scratch->value);
+  return t;
+}
 
-  __device__ void operator()(int64_t row, int64_t col) const {
-    const StepControl& control = *update.control;
-    if (control.overflowing != StoredState::none || control.skip != 0) return;
-    if (surely_fits(update.rule, update.numbers, most, control)) return;
-    const ElementRule element(update.rule, update.numbers);
-    const float g = update.grad(row, col) * scale_of(update.rule, update.control);
-    float m = update.moment1.data != nullptr ? update.moment1(row, col) : 0.0f;
-    float v = update.moment2.data != nullptr ? update.moment2(row, col) : 0.0f;
-    element.move(g, m, v);
-    StoredState state = StoredState::none;
-    if (!std::isfinite(element.new_weight(update.weight(row, col), m, v, g)))
-      state = update.value.data != nullptr ? StoredState::master : StoredState::weight;
-    if (!(std::fabs(v) <= most.second)) state = StoredState::moment2;
-    if (!(std::fabs(m) <= most.first)) state = StoredState::moment1;
-    if (state == StoredState::none) return;
-    const auto at = static_cast<unsigned long long>(row * update.grad.cols + col);
-    atomicMin(first, at * kStates + static_cast<uint32_t>(state));
+void decide(Stream stream, const Stored& y, CardScale* scale, bool is_kept, const float* shared) {
+  if (has_shared_scale(y))
+    decide_shared_scale(stream, scale, shared_scale_rule(y, is_kept, shared));
+}
+
+/// Finds what weights and moments become, without storing any.
+void find_new_largest(Stream stream, UpdateWay way, const UpdateTensors& t, int64_t rows,
+                      UpdateScratch* to, bool is_of_master) {
+  with_way(way, [&]<UpdateWay kWay>() {
+    for_each_row(stream, rows, FindNewLargest<kWay>{{t}, to, is_of_master});
+  });
+}
+
+void decide_scales(Stream stream, const Update& op, const UpdateTensors& t, UpdateScratch* to) {
+  if (!op.has_shared_scales()) return;
+  const UpdatedWeight& weight = op.weight;
+  const UpdateWay way = way_of(weight);
+  const UpdateMaxima* all = op.maxima;
+  const auto shared = [&](const float UpdateMaxima::*which) {
+    return all != nullptr ? &(all->*which) : nullptr;
+  };
+  // What the carry of a weight adds is no part of what all ranks look for.
+  const bool is_shared = way == UpdateWay::direct || way == UpdateWay::rounded;
+  const float* of_weight = is_shared ? shared(&UpdateMaxima::weight) : nullptr;
+  find_new_largest(stream, way, t, op.grad.rows, to, false);
+  decide(stream, weight.master, &to->master, false, of_weight);
+  decide(stream, op.moment1, &to->moment1, false, shared(&UpdateMaxima::moment1));
+  decide(stream, op.moment2, &to->moment2, false, shared(&UpdateMaxima::moment2));
+  if (!weight.master) return decide(stream, weight.value, &to->value, true, of_weight);
+  if (!has_shared_scale(weight.value)) return;
+  find_new_largest(stream, way, t, op.grad.rows, to, true);
+  if (all != nullptr) for_each_place(stream, 1, 1, RoundLargest{t.master, all, to});
+  decide(stream, weight.value, &to->value, weight.keeps_scale,
+         all != nullptr ? &to->of_value : nullptr);
+}
+
+void put_scales(Stream stream, const Update& op, const UpdateTensors& t, UpdateScratch* scratch) {
+  const auto put = [&](const Stored& y, const CardScale* scale, const float* alpha) {
+    if (has_shared_scale(y)) put_shared_scale(stream, y, scale, op.control, alpha);
+  };
+  put(op.weight.master, &scratch->master, nullptr);
+  put(op.weight.value, &scratch->value, t.alpha);
+  put(op.moment1, &scratch->moment1, nullptr);
+  put(op.moment2, &scratch->moment2, nullptr);
+}
+
+/// Rows that blocks of a moment end with.
+int64_t strip_height(const Stored& y, int64_t rows) {
+  if (!has_block_scales(y)) return 1;
+  if (y.cast.block.kind == Block::Kind::tensor) return rows;
+  return y.cast.block.kind == Block::Kind::tile ? y.cast.block.rows : 1;
+}
+
+void update_rows(Stream stream, const Update& op, const UpdateTensors& t, int64_t first,
+                 int64_t count, UpdateReport* rows) {
+  with_way(way_of(op.weight), [&]<UpdateWay kWay>() {
+    for_each_row<kUpdateBlocks>(stream, count, UpdateRow<kWay>{{t}, first, rows});
+  });
+}
+
+void store_strip(Stream stream, const Update& op, const Stored& y, Purpose purpose, int64_t first,
+                 int64_t count, const float* values) {
+  if (!has_block_scales(y)) return;
+  RandomKey key = op.key;
+  key.purpose = purpose;
+  key.micro = 0;
+  store_blocks(stream, {.operation = Update::kName,
+                        .y = y,
+                        .key = key,
+                        .strip = values,
+                        .strip_row = first,
+                        .strip_rows = count,
+                        .control = op.control});
+}
+
+/// Some rows at a time where a moment waits for its scales, else all at once.
+void update_in_strips(Stream stream, const Update& op, UpdateTensors t, UpdateReport* rows,
+                      const Scratch& scratch) {
+  const int64_t all = op.grad.rows, cols = op.grad.cols;
+  const bool waits1 = has_block_scales(op.moment1), waits2 = has_block_scales(op.moment2);
+  if (!waits1 && !waits2) return update_rows(stream, op, t, 0, all, rows);
+  const int64_t height = std::max(strip_height(op.moment1, all), strip_height(op.moment2, all));
+  if (height % strip_height(op.moment1, all) != 0 || height % strip_height(op.moment2, all) != 0)
+    refuse_update("of moments in blocks of such heights");
+  const auto room = static_cast<int64_t>(scratch.bytes / (2 * sizeof(float)));
+  const int64_t count = std::min(all, std::max<int64_t>(room / cols / height, 1) * height);
+  auto* strips = scratch.take<float>(Update::kName, 2 * count * cols);
+  if (waits1) t.moment1.strip = strips;
+  if (waits2) t.moment2.strip = strips + count * cols;
+  for (int64_t first = 0; first < all; first += count) {
+    const int64_t some = std::min(count, all - first);
+    t.moment1.strip_row = t.moment2.strip_row = first;
+    update_rows(stream, op, t, first, some, rows);
+    store_strip(stream, op, op.moment1, Purpose::moment1, first, some, t.moment1.strip);
+    store_strip(stream, op, op.moment2, Purpose::moment2, first, some, t.moment2.strip);
   }
-
-  static constexpr unsigned long long kStates = 8;
-};
-
-struct ForgetOverflow {
-  unsigned long long* first;
-  __device__ void operator()(int64_t /* row */, int64_t /* col */) const { *first = ~0ull; }
-};
-
-struct ReportOverflow {
-  const unsigned long long* first;
-  StepControl* control;
-  uint32_t parameter;
-  __device__ void operator()(int64_t /* row */, int64_t /* col */) const {
-    if (*first == ~0ull) return;
-    control->overflowing = static_cast<StoredState>(*first % FindOverflow::kStates);
-    control->overflowing_parameter = parameter;
-    control->skip = 1;
-  }
-};
+}
 
 }  // namespace
 
-void perform(Stream stream, const DecideStep& op) { for_each_place(stream, 1, 1, Decide{op}); }
-
-void perform(Stream stream, const Store& op) {
-  NG_CHECK(same_shape(op.y.view, op.x), op.y.view.rows, op.y.view.cols, op.x.rows, op.x.cols);
-  for_each_place(stream, op.x.rows, op.x.cols,
-                 StoreEach{stored_values(Store::kName, op.y, op.key, op.key.purpose),
-                           source_of(Store::kName, op.x), op.control});
-}
-
 void perform(Stream stream, const Update& op, const Scratch& scratch) {
-  const UpdateEach update = update_each(op);
-  if (op.report == nullptr) return for_each_place(stream, op.grad.rows, op.grad.cols, update);
-  auto* rows = scratch.take<UpdateReport>(Update::kName, op.grad.rows);
-  for_each_row(stream, op.grad.rows, UpdateRow{update, rows});
-  for_each_place(stream, 1, 1,
-                 ReportRows{rows, op.grad.rows, op.report, op.numbers.lr, op.control});
+  auto* own = scratch.take<UpdateScratch>(Update::kName, 1);
+  const Scratch behind = scratch.behind<UpdateScratch>(1);
+  UpdateTensors t = tensors_of(op, own);
+  if (op.grad.size() == 0) return;
+  for_each_place(stream, 1, 1, ForgetNewScales{own});
+  decide_scales(stream, op, t, own);
+  if (way_of(op.weight) == UpdateWay::rounded && op.weight.rule == UpdateRule::precision_aware) {
+    find_step(stream, op, t, &own->alpha);
+    t.alpha = &own->alpha;
+  }
+  const int64_t reported = op.report != nullptr ? op.grad.rows : 0;
+  auto* rows = op.report != nullptr ? behind.take<UpdateReport>(Update::kName, reported) : nullptr;
+  update_in_strips(stream, op, t, rows, behind.behind<UpdateReport>(reported));
+  put_scales(stream, op, t, own);
+  if (rows != nullptr)
+    for_each_place(stream, 1, 1,
+                   ReportRows{rows, reported, op.report, op.numbers.lr, t.alpha, op.control});
 }
 
-void perform(Stream stream, const FindUpdateMaxima& op) {
-  if (op.update.has_shared_scales()) refuse_update("of tensors with scales");
-  perform(stream, Clear{{reinterpret_cast<std::byte*>(op.maxima), sizeof *op.maxima}});
-}
-
-void perform(Stream stream, const CheckUpdate& op, const Scratch& scratch) {
-  Update update = op.update;
-  update.control = op.control;
-  auto* first = scratch.take<unsigned long long>(CheckUpdate::kName, 1);
-  const FindOverflow find{update_each(update), MomentLimits(update), first};
-  for_each_place(stream, 1, 1, ForgetOverflow{first});
-  for_each_place(stream, update.grad.rows, update.grad.cols, find);
-  for_each_place(stream, 1, 1, ReportOverflow{first, op.control, op.parameter});
+void perform(Stream stream, const FindUpdateMaxima& op, const Scratch& scratch) {
+  const Update& update = op.update;
+  auto* found = scratch.take<UpdateScratch>(FindUpdateMaxima::kName, 1);
+  const UpdateTensors t = tensors_of(update, found);
+  for_each_place(stream, 1, 1, ForgetNewScales{found});
+  const bool is_direct = goes_direct(update.weight);
+  if (update.has_shared_scales())
+    find_new_largest(stream, is_direct ? UpdateWay::direct : UpdateWay::rounded, t,
+                     update.grad.rows, found, false);
+  for_each_place(
+      stream, 1, 1,
+      PutMaxima{found, static_cast<bool>(update.weight.master), update.control, op.maxima});
 }
 
 }  // namespace ng::cuda

@@ -71,6 +71,11 @@ struct Target {
   return {y.data, there.rows, there.cols, there.stride, there.is_bf16};
 }
 
+/// Of a step whose decision lies in the card's memory; null: never skipped.
+__device__ inline bool skips(const StepControl* control) {
+  return control != nullptr && control->skip != 0;
+}
+
 // ---------------------------------------------------------------- a thread for each value
 
 inline constexpr int kEachThreads = 256;
@@ -116,19 +121,19 @@ __device__ inline float largest_value_of_warp(float x) {
   return x;
 }
 
-template <class F>
-__global__ void __launch_bounds__(kRowThreads, kRowBlocks) each_row(F f, int64_t rows) {
+template <int kBlocks, class F>
+__global__ void __launch_bounds__(kRowThreads, kBlocks) each_row(F f, int64_t rows) {
   const int64_t row = int64_t{blockIdx.x} * kRowWarps + threadIdx.x / kWarp;
   if (row < rows) f(row, static_cast<int>(threadIdx.x) % kWarp);
 }
 
 /// f(row, lane) by a warp for each row, of which there are less than 2^32.
-template <class F>
+template <int kBlocks = kRowBlocks, class F>
 void for_each_row(Stream stream, int64_t rows, const F& f) {
   NG_CHECK(rows >> 32 == 0, rows);
   if (rows == 0) return;
-  launch<each_row<F>>(stream, {.grid = {blocks_of(rows, kRowWarps)}, .block = {kRowThreads}}, f,
-                      rows);
+  launch<each_row<kBlocks, F>>(
+      stream, {.grid = {blocks_of(rows, kRowWarps)}, .block = {kRowThreads}}, f, rows);
 }
 
 }  // namespace ng::cuda

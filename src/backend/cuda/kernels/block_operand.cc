@@ -1,0 +1,182 @@
+#include "backend/cuda/kernels/block_operand.h"
+
+#include <algorithm>
+
+#include "backend/cuda/kernels/one_scale.h"
+
+namespace ng::cuda {
+namespace {
+
+/// Rows of an operand into the scratch, a group by a warp.
+struct TransformGroups {
+  OperandGroups from;
+  int64_t first_row;
+  float* strip;
+  __device__ void operator()(int64_t unit, int lane) const {
+    const int64_t at = unit + first_row * from.groups();
+    float x[kMostHadamardBlocks];
+    from.load(at, lane, x);
+    for (int b = 0; b < kMostHadamardBlocks; ++b) {
+      const int64_t k = from.at(at, b, lane);
+      if (b < from.blocks() && k < from.k_padded)
+        strip[unit / from.groups() * from.k_padded + k] = x[b];
+    }
+  }
+};
+
+/// The scales of two levels, of the largest magnitude.
+struct DecideLevels {
+  CardScale* scale;
+  Operand cast;
+  float max;
+  const float* amax;
+  __device__ void operator()(int64_t /* row */, int64_t /* col */) const {
+    float largest = float_of_bits(scale->amax);
+    if (amax != nullptr && *amax > largest) largest = *amax;
+    const TwoLevelScale levels =
+        two_level_scale(cast.tensor_scale, largest, first_fit(cast, max), cast.scale_max);
+    scale->multiplier = levels.block;
+    scale->decode = levels.tensor;
+  }
+};
+
+/// The second level of a stored tensor, or its only scale.
+struct TakeLevel {
+  CardScale* scale;
+  const float* from;  ///< null: 1
+  __device__ void operator()(int64_t /* row */, int64_t /* col */) const {
+    scale->multiplier = 1;
+    scale->decode = from != nullptr ? *from : 1.0f;
+  }
+};
+
+/// A region by a warp: its scale and its codes.
+struct RoundRegion {
+  BlockJob job;
+  int64_t first_block;  ///< row of blocks
+
+  [[nodiscard]] __device__ Region region(int64_t i, int64_t j) const {
+    const CardOperand& y = job.y;
+    const auto end = [](int64_t a, int64_t b) { return a < b ? a : b; };
+    return {i * y.scales.block_rows, end((i + 1) * y.scales.block_rows, y.rows),
+            j * y.scales.block_cols, end((j + 1) * y.scales.block_cols, y.k_padded)};
+  }
+  __device__ void put_scale(int64_t at, const RegionScale& by) const {
+    const BlockScales& scales = job.y.scales;
+    if (scales.kind == ScaleKind::e8m0 || scales.kind == ScaleKind::e4m3)
+      scales.data[at] = static_cast<uint8_t>(by.code);
+    else
+      reinterpret_cast<float*>(scales.data)[at] = by.stored;
+  }
+  /// That of a stored tensor, whose elements the values are. [recipes.md §7, rule g]
+  [[nodiscard]] __device__ RegionScale take_scale(int64_t row, int64_t k) const {
+    const BlockScales& scales = job.taken.scales;
+    const int64_t at = job.y.is_turned ? scales.index(k, row) : scales.index(row, k);
+    const bool has_codes = scales.kind == ScaleKind::e8m0 || scales.kind == ScaleKind::e4m3;
+    return {.stored = scales.value(at), .code = has_codes ? scales.data[at] : 0u};
+  }
+  [[nodiscard]] __device__ uint32_t code(const RegionRule& rule, const RegionScale& by, int64_t row,
+                                         int64_t k) const {
+    const OperandValues& values = job.values;
+    const float z = values(row, k);
+    const bool is_counted = job.stats != nullptr && k < values.from.k;
+    if (is_counted) count_nonfinite(job.stats, z);
+    if (by.is_nan) return 0;
+    const float y = rule.scaled(by, z);
+    const uint32_t code = rule.code(by, y, values.rounder(rule.element, row, k));
+    if (is_counted)
+      count_rounded(job.stats, z, y, rule.range.max, decode_element(rule.element, code) == 0);
+    return code;
+  }
+
+  __device__ void operator()(int64_t unit, int lane) const {
+    if (skips(job.control)) return;
+    const CardOperand& y = job.y;
+    const int64_t across = y.scales.across, i = first_block + unit / across, j = unit % across;
+    if (job.stats != nullptr && i == 0 && j == 0 && lane == 0)
+      count_values(job.stats, y.rows * y.k);
+    const RegionRule& rule = job.rule;
+    const Region part = region(i, j);
+    const bool is_whole = rule.cast.block.kind == Block::Kind::tensor && job.amax != nullptr;
+    RegionScale by = rule.choose(job.values, part, is_whole ? *job.amax : 0.0f, lane);
+    if (job.taken.scales.data != nullptr && part.row < y.rows && part.k < y.k)
+      by = take_scale(part.row, part.k);
+    if (lane == 0) put_scale(i * across + j, by);
+    const int together = y.codes.together();
+    const int64_t wide = (part.width() + together - 1) / together;
+    for (int64_t n = lane; n < (part.row_end - part.row) * wide; n += kWarp) {
+      const int64_t row = part.row + n / wide, k = part.k + n % wide * together;
+      const int count = part.k_end - k < together ? static_cast<int>(part.k_end - k) : together;
+      y.codes.put(row, k, count, [&](int c) { return code(rule, by, row, k + c); });
+    }
+  }
+};
+
+/// eden: the scales of a row's Hadamard group grow or shrink, so that the rounded group meets the
+/// values that it was made of. [linear.md 5]
+struct CorrectScales {
+  BlockJob job;
+  int64_t first_row;
+  __device__ void operator()(int64_t i, int64_t group) const {
+    const CardOperand& y = job.y;
+    const int64_t row = first_row + i, size = job.values.from.hadamard.size;
+    const int64_t first = group * size;
+    double squares = 0, products = 0;
+    for (int64_t k = first; k < first + size; ++k) {
+      const double before = job.values(row, k);
+      const double after = y.element_at(row, k) * y.scale_at(row, k) * y.whole_scale();
+      squares += before * before;
+      products += before * after;
+    }
+    const float correction = eden_correction(squares, products);
+    for (int64_t k = first; k < first + size; k += y.scales.block_cols) {
+      ElementCast draws = job.rule.element;
+      draws.mode = RoundMode::sr;
+      const uint32_t random = job.values.rounder(draws, row, k).random;
+      y.scales.data[y.scales.index(row, k)] = static_cast<uint8_t>(
+          eden_scale_code(y.scale_at(row, k), correction, draws.sr_bits, random));
+    }
+  }
+};
+
+void find_levels(Stream stream, const BlockJob& job) {
+  const CardOperand& y = job.y;
+  if (job.taken.scales.data != nullptr)
+    return for_each_place(stream, 1, 1, TakeLevel{y.scale, job.taken.tensor});
+  find_operand_largest(stream, job.values.from, y.scale);
+  for_each_place(stream, 1, 1, DecideLevels{y.scale, job.rule.cast, job.rule.range.max, job.amax});
+}
+
+}  // namespace
+
+void round_rows(Stream stream, const BlockJob& job, int64_t first, int64_t count) {
+  const BlockScales& scales = job.y.scales;
+  const int64_t blocks = (count + scales.block_rows - 1) / scales.block_rows;
+  for_each_row(stream, blocks * scales.across, RoundRegion{job, first / scales.block_rows});
+  if (job.rule.cast.rounding != Rounding::eden) return;
+  const int64_t group = job.values.from.hadamard.size;
+  NG_CHECK(group > 0 && group % scales.block_cols == 0, group, scales.block_cols);
+  for_each_place(stream, count, job.y.k_padded / group, CorrectScales{job, first});
+}
+
+void prepare_blocks(Stream stream, const BlockJob& job, const Scratch& scratch) {
+  const CardOperand& y = job.y;
+  if (y.scale != nullptr) find_levels(stream, job);
+  if (job.values.from.hadamard.size == 0) return round_rows(stream, job, 0, y.rows);
+  const int64_t of_row = std::max<int64_t>(y.k_padded, 1);
+  const int64_t room = static_cast<int64_t>(scratch.bytes / sizeof(float)) / of_row;
+  const int64_t rows = room / y.scales.block_rows * y.scales.block_rows;
+  const int64_t count = rows > 0 ? std::min(rows, y.rows) : std::min(y.scales.block_rows, y.rows);
+  auto* strip = scratch.take<float>(Prepare::kName, count * of_row);
+  for (int64_t first = 0; first < y.rows; first += count) {
+    BlockJob part = job;
+    part.values.strip = strip;
+    part.values.strip_row = first;
+    const int64_t some = std::min(count, y.rows - first);
+    for_each_row(stream, some * part.values.from.groups(),
+                 TransformGroups{part.values.from, first, strip});
+    round_rows(stream, part, first, some);
+  }
+}
+
+}  // namespace ng::cuda

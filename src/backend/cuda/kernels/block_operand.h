@@ -1,0 +1,27 @@
+// Operands whose values share scales in blocks of any shape, in rows or as a whole: all but those
+// that mx_block.h and one_scale.h are made for. The bits of `ref`. [formats.md §3 to §6]
+#pragma once
+
+#include "backend/cuda/kernels/block_scale.h"
+#include "backend/cuda/kernels/perform.h"
+
+namespace ng::cuda {
+
+/// What makes one.
+struct BlockJob {
+  OperandValues values;
+  CardOperand y;
+  RegionRule rule;
+  const float* amax = nullptr;    ///< of all that the source is a part of; null: the source is all
+  OperandStats* stats = nullptr;  ///< null: nothing is counted
+  StoredSource taken{};           ///< a stored tensor whose scales are taken; else none
+  const StepControl* control = nullptr;  ///< null: never skipped
+};
+
+/// A source that goes through a Hadamard transform does so in the scratch, some rows at a time.
+void prepare_blocks(Stream stream, const BlockJob& job, const Scratch& scratch);
+
+/// Rows [first, first + count) of one, which begin with a block.
+void round_rows(Stream stream, const BlockJob& job, int64_t first, int64_t count);
+
+}  // namespace ng::cuda

@@ -1,0 +1,72 @@
+// Scales for all of a tensor that an update stores: of its new values, which are found before any
+// of them is stored.
+#pragma once
+
+#include "backend/cuda/kernels/update_element.h"
+
+namespace ng::cuda {
+
+/// What one update keeps in the scratch.
+struct UpdateScratch {
+  CardScale master, value, moment1, moment2;
+  float of_value = 0;  ///< what the master makes of the largest weight of all ranks
+  float alpha = 0;     ///< precision_aware
+};
+
+/// Largest magnitudes of a row's new values, by a warp.
+template <UpdateWay kWay>
+struct FindNewLargest {
+  UpdateEach<kWay> update;
+  UpdateScratch* to;
+  bool is_of_master;  ///< of what the master makes of the weights; else of weights and moments
+  __device__ void operator()(int64_t row, int lane) const {
+    const UpdateTensors& t = update.t;
+    if (skips(t.control)) return;
+    Largest weight, first, second;
+    for (int64_t col = lane; col < t.value.cols; col += kWarp) {
+      const MovedWeight at = update.moved(row, col);
+      weight.take(is_of_master ? t.master.value(t.master.code(row, col, at.x)) : at.x);
+      first.take(at.m);
+      second.take(at.v);
+    }
+    weight.put(is_of_master || !t.master.exists() ? &to->value : &to->master, lane);
+    if (is_of_master) return;
+    first.put(&to->moment1, lane);
+    second.put(&to->moment2, lane);
+  }
+};
+
+struct ForgetNewScales {
+  UpdateScratch* to;
+  __device__ void operator()(int64_t /* row */, int64_t /* col */) const { *to = {}; }
+};
+
+/// What a master of one scale, or none, makes of the largest weight of all ranks.
+struct RoundLargest {
+  StoredTensor master;
+  const UpdateMaxima* maxima;
+  UpdateScratch* to;
+  __device__ void operator()(int64_t /* row */, int64_t /* col */) const {
+    const float scale = master.next != nullptr ? master.next->decode : 1.0f;
+    const float largest = maxima->weight;
+    const uint32_t code = encode_element(master.cast, largest * (1.0f / scale), {});
+    to->of_value = largest == 0 ? 0.0f : decode_element(master.before.element, code) * scale;
+  }
+};
+
+/// *maxima of what was found.
+struct PutMaxima {
+  const UpdateScratch* found;
+  bool has_master;
+  const StepControl* control;
+  UpdateMaxima* maxima;
+  __device__ void operator()(int64_t /* row */, int64_t /* col */) const {
+    *maxima = {};
+    if (skips(control)) return;
+    const CardScale& weight = has_master ? found->master : found->value;
+    *maxima = {float_of_bits(weight.amax), float_of_bits(found->moment1.amax),
+               float_of_bits(found->moment2.amax)};
+  }
+};
+
+}  // namespace ng::cuda
