@@ -237,3 +237,17 @@ def test_batches_of_backward_passes_are_refused_by_operations():
     y = layer("torch")(x)
     said = refusal(lambda: torch.autograd.grad(y, x, grads, is_grads_batched=True))
     assert said.endswith("vmap would scale and draw row by row: one backward pass after the other")
+
+
+def test_names_and_blocks_that_mean_nothing_are_refused():
+    def said(**words) -> str:
+        pair = nn.ModuleDict({"blocks": nn.ModuleList(nn.Linear(64, 64) for _ in range(3))})
+        return refusal(lambda: ngt.convert(pair, "nvfp4", **words))
+
+    assert said(names={"blokcs.{n}": "blocks.{n}.mlp.up"}).startswith(
+        'names: "blokcs.{n}" means no linear layer: a glob'
+    )
+    assert '"blocks.{m}.mlp.up": {n} in both' in said(names={"blocks.{n}": "blocks.{m}.mlp.up"})
+    assert "{n} in both" in said(names={"blocks.*": "blocks.{n}.mlp.up"})
+    assert said(blocks=2) == "blocks: 2, and a layer is in blocks.2: 3 or more"
+    assert refusal(lambda: ngt.Linear(8, 8)).startswith("Linear: is what convert makes of a layer")

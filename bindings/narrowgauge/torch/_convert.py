@@ -19,7 +19,7 @@ from ._engine import Engine
 from ._family import Family, family_of
 from ._ids import Ids
 from ._layers import Linear, converted_class, is_linear, is_turned, own_class
-from ._names import Names, Namer, block_of, is_adapter, is_meant
+from ._names import Names, Namer, depth_of, is_adapter, is_meant
 from ._recipe import AnyRecipe, core_recipe, has_auto_scales, left_to_others, recipe_words
 from ._state import LayerState
 from ._steps import begin_pass, engine_of, engines_of, layers_of
@@ -118,7 +118,7 @@ def convert(
         chosen, skipped = _choose(model, left, meant)
         named = _named(model, chosen, names)
         _require_unshared(model, {id(m.weight): name for name, m in chosen.items()}, chosen)
-        depth = blocks or max((block_of(name) for name in named.values()), default=-1) + 1
+        depth = depth_of(named.values(), blocks)
         if step is None:
             before = engine_of(model)
             step = 0 if before is None else before.step

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import torch
 from torch import Tensor, nn
 
+from .._errors import ArgumentError
 from . import _anywhere, _inputs, _noise, _operators
 from ._state import LayerState
 
@@ -35,6 +36,11 @@ class Linear(_Mixin):
     #: of the weight's gradient between ranks: mu, k and good steps of its auto scale, which begins
     #: with gradient_hook, 0 before that; None: it has none
     ng_gradient_scale: Tensor | None
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        raise ArgumentError("is what convert makes of a layer", "narrowgauge.torch.convert("
+                            'torch.nn.Linear(...), recipe, names={"": "blocks.0.mlp.up"})',
+                            key="Linear")
 
     def forward(self, x: Tensor) -> Tensor:
         state = self.ng_state

@@ -9,6 +9,7 @@ from torch import nn
 
 from .._arguments import mapping_of_texts
 from .._errors import ArgumentError, Error
+from ._layers import is_linear
 
 #: What a user may say of names: globs with {n} for a block's number, or a function.
 Names = Mapping[str, str] | Callable[[str], str | None]
@@ -127,6 +128,7 @@ class Namer:
     def __init__(self, model: nn.Module, names: Names | None) -> None:
         if names is not None and not callable(names):
             names = mapping_of_texts(names, "names", '{"layers.{n}.ff": "blocks.{n}.mlp.up"}')
+            _require_met(names, model)
         self._model, self._names = model, names
         self._blocks = _blocks_of(model)
         self._stacks: dict[str, int] = {}  # lists of blocks that tables know: blocks before theirs
@@ -164,6 +166,20 @@ class Namer:
         return f"blocks.{self._before(self._blocks) + int(number)}.{kind or 'linear'}"
 
 
+def _require_met(names: Mapping[str, str], model: nn.Module) -> None:
+    """That each pattern means a layer, and all that its name asks for."""
+    layers = [name for name, module in model.named_modules() if is_linear(module)]
+    for pattern, canonical in names.items():
+        found = (matches(pattern, name) for name in layers)
+        said = next((stands for stands in found if stands is not None), None)
+        if said is None:
+            raise Error(f'"{pattern}" means no linear layer', "a glob over names of the model's "
+                        "layers", key="names")
+        if "{" in (canonical.replace("{n}", "") if "n" in said else canonical):
+            raise Error(f'"{pattern}": "{canonical}"', "{n} in both, for the number of a block, "
+                        "or in neither", key="names")
+
+
 def _checked(said: str, module: str) -> str:
     """What a user calls a layer."""
     if not isinstance(said, str):
@@ -172,6 +188,15 @@ def _checked(said: str, module: str) -> str:
     if block_of(said) >= _MOST_BLOCKS:
         raise Error(f'"{said}"', f"a block below {_MOST_BLOCKS}", key="names")
     return said
+
+
+def depth_of(names: Iterable[str], blocks: int | None) -> int:
+    """How many blocks a model has whose layers have these canonical names; blocks: as asked."""
+    known = max((block_of(name) for name in names), default=-1) + 1
+    if blocks is not None and blocks < known:
+        raise Error(f"{blocks}, and a layer is in blocks.{known - 1}", f"{known} or more",
+                    key="blocks")
+    return blocks or known
 
 
 def block_of(name: str) -> int:

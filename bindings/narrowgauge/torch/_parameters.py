@@ -11,7 +11,7 @@ from .. import _core
 from .._errors import Error
 from ._family import Family, family_of
 from ._layers import Linear, is_linear
-from ._names import Namer, Names, block_of
+from ._names import Namer, Names, block_of, depth_of
 from ._state import LayerState
 
 #: What layers with noise on their weights learn, as the trainer calls it.
@@ -56,10 +56,9 @@ def places_of(
             if parameter not in shown:
                 shown[parameter] = f"{module_name}.{own}" if module_name else own
                 called[parameter] = f"{_layer(namer, module_name, module, not states)}.{own}"
-    depth = blocks or max(
-        [0, *(state.engine.depth for state in states),
-         *(block_of(name) + 1 for name in called.values())]
-    )
+    depth = depth_of(called.values(), blocks)
+    if blocks is None:
+        depth = max([depth, *(state.engine.depth for state in states)])
     free = max((max(s.ids.weight, s.ids.input, s.ids.output) for s in states), default=-1) + 1
     family = family_of(model, recipe) if names is None else None
     return {
