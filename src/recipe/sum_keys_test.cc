@@ -45,7 +45,7 @@ TEST(SumKeys, AreRefusedBesideWhatBf16DoesNotHold) {
 
 // The head's GEMMs are its own: they say so themselves.
 TEST(SumKeys, HoldForTheBlocks) {
-  const LayerPlace head{.name = std::string(layers::kHead), .block = -1, .depth = 2};
+  const LayerPlace head{.name = layers::kHead, .block = -1, .depth = 2};
   const Recipe recipe =
       Recipe::parse(std::string("compute = 'bf16'\n") + std::string(kTiles), "a.toml");
   EXPECT_EQ(recipe.linear({.name = "blocks.0.mlp.up", .block = 0, .depth = 2}, 0).wgrad.sum,

@@ -1,0 +1,211 @@
+// GEMMs: products are defined to the bit. [backend/ref/gemm.h]
+#include <limits>
+
+#include "operands.h"
+
+namespace ng::conformance {
+namespace {
+
+struct GemmCase {
+  Operand left, right;
+  int hadamard = 0;
+  int64_t m = 5, n = 7, k = 100;
+  Orientation left_at = kOrientations[0], right_at = kOrientations[1];
+  Into into = Into::overwrite;
+  bool bias = false;
+  Compute round = Compute::fp32;
+  SumOrder sum = SumOrder::chain;
+  float poison = 0;
+  bool bf16_sources = false, bf16_output = false;
+
+  [[nodiscard]] std::string text() const {
+    return fmt::format("gemm {} {}x{}x{} {} · {} hadamard {} into {} bias {} {} contract {}{}{}{}",
+                       name_of(sum), m, n, k, describe(left), describe(right), hadamard,
+                       static_cast<int>(into), bias, round == Compute::bf16 ? "bf16" : "fp32",
+                       static_cast<int>(left_at.contract), static_cast<int>(right_at.contract),
+                       bf16_sources ? " bf16 sources" : "", bf16_output ? " bf16 output" : "");
+  }
+};
+
+void check_gemm(const GemmCase& g) {
+  const int64_t multiple = multiple_of(g.left, g.right, g.hadamard);
+  const OperandSpec left = spec_of(g.left, g.left_at, g.m, g.k, g.hadamard, multiple);
+  const OperandSpec right = spec_of(g.right, g.right_at, g.n, g.k, g.hadamard, multiple);
+  Matrix a = source_of(left, 80);
+  if (g.poison != 0) a.at(a.rows() / 2, a.cols() / 2) = g.poison;
+  const Matrix w = source_of(right, 81), bias = Matrix(1, g.n).fill_uniform(82);
+  const Matrix before = Matrix(g.m, g.n, 3, 2).fill_uniform(83);
+  const Storage storage = g.bf16_sources || g.bf16_output ? Storage::bf16 : Storage::fp32;
+  conform(g.text(), storage, [&](const Place& with) -> Results {
+    const auto tensor = [&](const Matrix& m, bool bf16) {
+      return bf16 ? with.activation(m) : with.fp32(m);
+    };
+    const Tensor a_source = tensor(a, g.bf16_sources), w_source = tensor(w, g.bf16_sources);
+    const Prepared pa = prepare(with, left, a_source, drawing(Purpose::dgrad_grad));
+    const Prepared pw = prepare(with, right, w_source, drawing(Purpose::dgrad_weight));
+    const Tensor bias_row = with.fp32(bias);
+    Tensor y = tensor(before, g.bf16_output);
+    with.execute(Gemm{.y = y,
+                      .a = &pa.packed,
+                      .b = &pw.packed,
+                      .into = g.into,
+                      .bias = g.bias ? bias_row : ConstView{},
+                      .round = g.round,
+                      .sum = g.sum});
+    return {{"y", y.values()}};
+  });
+}
+
+TEST(Conformance, GemmOfAllPairsOfPresets) {
+  for (const std::string_view left : operand_names())
+    for (const std::string_view right : operand_names())
+      check_gemm({.left = operand_of(left), .right = operand_of(right)});
+}
+
+TEST(Conformance, GemmOrientationsAndTransforms) {
+  for (const std::string_view name : operand_names())
+    for (const Contract left : {Contract::cols, Contract::rows})
+      for (const Contract right : {Contract::cols, Contract::rows})
+        for (const int hadamard : {0, 16, 32, 64, 128})
+          check_gemm({.left = operand_of(name),
+                      .right = operand_of(name),
+                      .hadamard = hadamard,
+                      .m = 18,
+                      .n = 33,
+                      .k = 140,
+                      .left_at = {left, Side::left},
+                      .right_at = {right, Side::right}});
+}
+
+TEST(Conformance, GemmShapes) {
+  for (const std::string_view name :
+       {"fp32", "bf16", "fp8_e4m3", "mxfp4", "nvfp4", "mxfp6_e3m2", "int8"})
+    for (const int64_t m : {1, 13, 64})
+      for (const int64_t n : {1, 17, 100})
+        for (const int64_t k : {1, 31, 128, 700})
+          check_gemm({.left = operand_of(name), .right = operand_of(name), .m = m, .n = n, .k = k});
+}
+
+TEST(Conformance, GemmAsTilesSum) {
+  for (const std::string_view name : operand_names()) {
+    const Operand cast = operand_of(name);
+    if (!cast.factors_are_bf16()) continue;
+    GemmCase plain{.left = cast, .right = cast, .m = 13, .n = 50};
+    plain.sum = SumOrder::tile32;
+    for (const int64_t k : {1, 31, 128, 700}) {
+      plain.k = k;
+      check_gemm(plain);
+    }
+    for (const Contract contract : {Contract::cols, Contract::rows})
+      for (const int hadamard : {0, 64}) {
+        GemmCase turned = plain;
+        turned.k = 140;
+        turned.hadamard = hadamard;
+        turned.left_at = {contract, Side::left};
+        turned.right_at = {contract, Side::right};
+        check_gemm(turned);
+      }
+    plain.into = Into::add;
+    plain.bias = plain.bf16_output = true;
+    check_gemm(plain);
+  }
+}
+
+// Larger than any panel or cache block a driver may use, on every side.
+TEST(Conformance, GemmAcrossPanels) {
+  for (const std::string_view name : {"fp32", "mxfp4", "nvfp4"}) {
+    const Operand cast = operand_of(name);
+    check_gemm({.left = cast, .right = cast, .m = 400, .n = 35, .k = 300});
+    check_gemm({.left = cast, .right = cast, .m = 6, .n = 1100, .k = 70});
+    check_gemm({.left = cast, .right = cast, .m = 11, .n = 37, .k = 5000});
+  }
+}
+
+TEST(Conformance, GemmEpilogues) {
+  for (const std::string_view name : {"fp32", "bf16", "fp8_e5m2", "mxfp4", "nvfp4", "int8"})
+    for (const Into into : {Into::overwrite, Into::add, Into::carry})
+      for (const bool bias : {false, true})
+        for (const Compute round : {Compute::fp32, Compute::bf16}) {
+          const Operand cast = operand_of(name);
+          if (into == Into::carry && !cast.is_unscaled()) continue;
+          check_gemm({.left = cast,
+                      .right = cast,
+                      .m = 9,
+                      .n = 21,
+                      .k = 70,
+                      .into = into,
+                      .bias = bias,
+                      .round = round});
+        }
+}
+
+TEST(Conformance, GemmIntoBf16) {
+  for (const std::string_view name : {"fp32", "bf16", "fp8_e5m2", "mxfp4", "nvfp4", "int8"})
+    for (const Into into : {Into::overwrite, Into::add})
+      for (const bool bias : {false, true})
+        for (const bool bf16_sources : {false, true})
+          check_gemm({.left = operand_of(name),
+                      .right = operand_of(name),
+                      .m = 9,
+                      .n = 21,
+                      .k = 70,
+                      .into = into,
+                      .bias = bias,
+                      .bf16_sources = bf16_sources,
+                      .bf16_output = true});
+}
+
+TEST(Conformance, GemmOfBf16Sources) {
+  for (const std::string_view name : operand_names())
+    for (const Contract left : {Contract::cols, Contract::rows})
+      for (const Contract right : {Contract::cols, Contract::rows})
+        for (const int hadamard : {0, 32})
+          check_gemm({.left = operand_of(name),
+                      .right = operand_of(name),
+                      .hadamard = hadamard,
+                      .m = 18,
+                      .n = 33,
+                      .k = 140,
+                      .left_at = {left, Side::left},
+                      .right_at = {right, Side::right},
+                      .bf16_sources = true,
+                      .bf16_output = hadamard == 0});
+  for (const std::string_view name : {"fp32", "bf16", "fp8_e4m3", "mxfp4"}) {
+    const Operand cast = operand_of(name);
+    for (const int64_t k : {1, 31, 700})
+      check_gemm({.left = cast, .right = cast, .m = 13, .n = 100, .k = k, .bf16_sources = true});
+    check_gemm({.left = cast, .right = cast, .m = 400, .n = 35, .k = 300, .bf16_sources = true});
+    check_gemm({.left = cast, .right = cast, .m = 6, .n = 1100, .k = 70, .bf16_output = true});
+    check_gemm({.left = cast,
+                .right = cast,
+                .poison = std::numeric_limits<float>::quiet_NaN(),
+                .bf16_sources = true});
+  }
+}
+
+TEST(Conformance, GemmOptions) {
+  for (const std::string_view name : {"bf16", "fp8_e4m3", "mxfp4", "nvfp4"}) {
+    Operand cast = operand_of(name);
+    cast.rounding = Rounding::stochastic;
+    cast.prescale = 0.75f;
+    check_gemm({.left = cast, .right = cast, .hadamard = 32, .m = 9, .n = 21, .k = 170});
+    Operand tiled = operand_of(name);
+    if (tiled.block.kind != Block::Kind::tile) continue;
+    tiled.block.rows = tiled.block.cols;
+    check_gemm({.left = cast, .right = tiled, .m = 9, .n = 50, .k = 170});
+  }
+  Operand blocks = operand_of("fp8_e4m3");
+  blocks.block = {.kind = Block::Kind::tile, .rows = 1, .cols = 128};
+  check_gemm({.left = blocks, .right = blocks, .m = 9, .n = 21, .k = 300});
+  check_gemm({.left = blocks, .right = operand_of("mxfp4"), .m = 9, .n = 21, .k = 300});
+}
+
+TEST(Conformance, GemmOfNonfiniteValues) {
+  for (const std::string_view name : operand_names())
+    for (const float bad :
+         {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 3e38f})
+      check_gemm({.left = operand_of(name), .right = operand_of(name), .poison = bad});
+}
+
+}  // namespace
+}  // namespace ng::conformance
