@@ -11,6 +11,9 @@ import narrowgauge.torch as ngt  # noqa: E402: needs torch
 from torch import nn  # noqa: E402
 
 ENGINES = ["kernels", "torch"]
+has_hooks = pytest.mark.skipif(
+    not hasattr(torch.optim.Optimizer, "register_step_post_hook"), reason="needs torch 2.0 or later"
+)
 NAMES = {"0": "blocks.0.mlp.up", "2": "blocks.0.mlp.down"}
 
 
@@ -54,6 +57,18 @@ def test_a_model_that_is_converted_again_goes_on_at_its_step(engine):
 
     ngt.convert(model, "mxfp4-sr", names=NAMES, engine=engine, step=9)
     assert step_of(model) == 9
+
+
+@has_hooks
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_optimizer_moves_a_model_that_is_converted_after_it_was_made(engine):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 64))
+    optimizer = ngt.optimizer(model, "fp32", names=NAMES, engine=engine)
+    train(model, optimizer, 2)
+    ngt.convert(model, "mxfp4-sr", names=NAMES, engine=engine)
+    train(model, optimizer, 3)
+    assert step_of(model) == optimizer.param_groups[0]["narrowgauge_step"] == 5
 
 
 @pytest.mark.parametrize("engine", ENGINES)

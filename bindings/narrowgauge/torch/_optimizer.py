@@ -19,7 +19,7 @@ from ._held_anywhere import HeldAnywhere
 from ._names import Names
 from ._parameters import given_place, places_of
 from ._recipe import AnyRecipe, core_recipe
-from ._steps import STEP_KEY, attach, engine_of
+from ._steps import STEP_KEY, attach, engine_of, move_to
 
 #: A model, its parameters, or groups of them as torch.optim takes them.
 Parameters = nn.Module | Iterable[Tensor] | Iterable[dict[str, Any]]
@@ -162,6 +162,7 @@ class Optimizer(torch.optim.Optimizer):
             is_a(closure, Callable, "what can be called", "closure")
             with torch.enable_grad():
                 loss = closure()
+        self._follow_model()
         number = self._step_number()
         for group in self.param_groups:
             constants = _constants(group)
@@ -173,6 +174,14 @@ class Optimizer(torch.optim.Optimizer):
         if self._engine is None:
             self.param_groups[0][STEP_KEY] = number + 1
         return loss
+
+    def _follow_model(self) -> None:
+        """Of a model that was converted after this was made: its step is this one's from now on."""
+        model, engine = self._model, self._engine
+        if model is None or engine is None or model in self.__dict__.get("_ng_models", ()):
+            return
+        move_to(model, max(engine.step, int(self.param_groups[0][STEP_KEY])))
+        attach(model, self)
 
     def _step_number(self) -> int:
         """From 0, as the trainer counts: of draws, and one less than Adam's t."""
