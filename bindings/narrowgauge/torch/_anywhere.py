@@ -83,6 +83,7 @@ def linear(
     """y of a layer, with a gradient; weight (N, K)."""
     if x.numel() == 0:
         return torch.nn.functional.linear(x, weight.to(x.dtype), bias)
+    state.require_form()
     form = state.form if training else state.form.to_nearest()
     clock = state.engine.clock
     if not training:

@@ -61,7 +61,8 @@ class LayerState:
         self._turned: Tensor | None = None
         self._used: tuple[int, int, int] = (-1, -1, 0)  # step, pass, uses in it
         self._passes: OrderedDict[Any, list[int]] = OrderedDict()
-        self.form = self._make_form()  #: its numbers for torch operations; None: it needs none
+        self._lack: Error | None = None  # why torch operations cannot do its products
+        self.form = self._make_form()  #: its numbers for torch operations; None: none are needed
         self.noise_form = noise_of(self.noise())  #: None: its weight has no noise
 
     def __getstate__(self) -> dict[str, Any]:
@@ -93,7 +94,18 @@ class LayerState:
         """Before the first pass: compilers do not follow into the core."""
         if self.engine.kind == "kernels":
             return None
-        return form_of(self.core())
+        try:
+            return form_of(self.core())
+        except Error as lack:
+            if self.engine.kind == "torch":
+                raise
+            self._lack = lack  # of "auto", which may never need them
+            return None
+
+    def require_form(self) -> None:
+        """Raises Error where torch operations lack its numbers."""
+        if self._lack is not None:
+            raise self._lack
 
     def next_use(self) -> int:
         """Its place among the uses of the layer in a pass, where compilers ask."""
