@@ -82,13 +82,13 @@ class OperationTimes::Noting final : public WrappedBackend {
     return memory;
   }
   void execute(const Operation& operation) override {
-    using Clock = std::chrono::steady_clock;
     const OperationKey key = key_of(operation);
     if (const auto known = known_.find(key.text); known != known_.end() && known->second > kShort)
       if (stands_in(operation)) return;
-    const Clock::time_point start = Clock::now();
+    const auto start = std::chrono::steady_clock::now();
     WrappedBackend::execute(operation);
-    seconds_[key.text].push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    seconds_[key.text].push_back(took.count());
     keys_.emplace(key.text, key);
   }
   void clear() {
