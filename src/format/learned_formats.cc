@@ -11,6 +11,7 @@ namespace ng {
 namespace {
 
 constexpr double kLeastTabulatedBits = 3;
+constexpr double kMostBits = 64;  // more than any format has: FP32 from there on as well
 
 // Under "floor" a block's largest weight may lose an eighth of itself; under "rceil" it is rounded
 // like the others.
@@ -42,7 +43,8 @@ std::span<const LearnedFormat> learned_formats() {
 
 const LearnedFormat& format_for_bits(double b_t, int least_bits) {
   NG_CHECK(std::isfinite(b_t), b_t);
-  const NoisePrecision needed = precision_for_noise(std::max(b_t, kLeastTabulatedBits));
+  const NoisePrecision needed =
+      precision_for_noise(std::clamp(b_t, kLeastTabulatedBits, kMostBits));
   const std::span<const LearnedFormat> formats = learned_formats();
   const auto found = std::find_if(formats.begin(), formats.end(), [&](const LearnedFormat& f) {
     return f.bits() >= least_bits && suffices(*f.cast.element, needed);

@@ -254,7 +254,8 @@ def test_names_and_blocks_that_mean_nothing_are_refused():
 
 
 @pytest.mark.parametrize("recipe, key", [
-    ("averis", 'linear.dgrad.center: "operand"'), ("quartet", 'linear.fprop.input.gradient: "clip"'),
+    ("averis", 'linear.dgrad.center: "operand"'),
+    ("quartet", 'linear.fprop.input.gradient: "clip"'),
 ])
 def test_keys_that_torch_operations_lack_are_refused_where_these_are_needed(recipe, key):
     def convert(engine, device="cpu"):
