@@ -166,7 +166,7 @@ def test_checkpointing_and_compiling_change_no_bit(mode, same):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", ng.recipes())
 def test_torch_operations_train_as_the_kernels_do(recipe):
     kernels, operations = trained(recipe=recipe), trained(recipe=recipe, engine="torch")
     np.testing.assert_allclose(kernels[0], operations[0], rtol=1e-6)
@@ -175,9 +175,10 @@ def test_torch_operations_train_as_the_kernels_do(recipe):
 
 
 @pytest.mark.parametrize("mode", ["frames", pytest.param("aot_eager", marks=has_compile)])
-def test_torch_operations_repeat_and_compile(mode):
-    plain = trained(recipe="nvfp4", engine="torch")
-    repeated = trained(mode, recipe="nvfp4", engine="torch")
+@pytest.mark.parametrize("recipe", ["nvfp4", "averis", "fp4-dge"])
+def test_torch_operations_repeat_and_compile(recipe, mode):
+    plain = trained(recipe=recipe, engine="torch")
+    repeated = trained(mode, recipe=recipe, engine="torch")
     assert plain[0] == repeated[0]
 
 

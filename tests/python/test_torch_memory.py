@@ -73,6 +73,18 @@ def test_codes_and_scales_are_kept_where_backward_reads_them(kind, engine):
     assert seen["fprop"] == (size if engine == "auto" else pytest.approx(size, abs=8))
 
 
+@has_graphs
+@pytest.mark.parametrize("engine", ["auto", "torch"])
+def test_a_frozen_layer_keeps_an_input_that_its_own_gradient_is_made_of(engine):
+    layer = nn.Linear(64, 32).requires_grad_(False)
+    ngt.convert(layer, "quartet", names=lambda _: "blocks.1.mlp.up", blocks=8, engine=engine)
+    for asks in (True, False):
+        x = torch.randn(8, 64, requires_grad=asks)
+        size, _ = saved_beside(layer.parameters(), lambda: layer(x))
+        kept = ngt.memory(layer)[""]["input"]
+        assert kept == (8 * 64 * 4 if asks else 0) and size == (kept if asks else 0)
+
+
 @pytest.mark.parametrize("kind", KEPT)
 def test_what_is_kept_has_the_bits_of_the_program(kind, program, tmp_path):
     keys = {**KEPT[kind][0], **AGAIN}

@@ -214,13 +214,13 @@ def golden_forms():
     for case, at in golden_cases(GOLDEN / "linear/today.safetensors").items():
         name = "bf16" if case.endswith(".last") else at["recipe"]  # which is in its last blocks
         yield "today", case, at, linear_form(ng.Recipe(name).resolved)
-    for file in ("fits", "keys"):
+    for file in ("fits", "keys", "products"):
         for case, at in golden_cases(GOLDEN / f"linear/{file}.safetensors").items():
             yield file, case, at, at["toml"]
 
 
 def test_layers_of_golden_vectors(tmp_path):
-    names = ("today", "fits", "keys")
+    names = ("today", "fits", "keys", "products")
     files = {name: tensors(GOLDEN / f"linear/{name}.safetensors") for name in names}
     for file, case, at, form in golden_forms():
         if isinstance(form, str):

@@ -251,18 +251,3 @@ def test_names_and_blocks_that_mean_nothing_are_refused():
     assert "{n} in both" in said(names={"blocks.*": "blocks.{n}.mlp.up"})
     assert said(blocks=2) == "blocks: 2, and a layer is in blocks.2: 3 or more"
     assert refusal(lambda: ngt.Linear(8, 8)).startswith("Linear: is what convert makes of a layer")
-
-
-@pytest.mark.parametrize("recipe, key", [
-    ("averis", 'linear.dgrad.center: "operand"'),
-    ("quartet", 'linear.fprop.input.gradient: "clip"'),
-])
-def test_keys_that_torch_operations_lack_are_refused_where_these_are_needed(recipe, key):
-    def convert(engine, device="cpu"):
-        model = nn.Sequential(nn.Linear(64, 64, device=device))
-        ngt.convert(model, recipe, names={"0": "blocks.0.mlp.up"}, blocks=4, engine=engine)
-        return model
-
-    assert refusal(lambda: convert("torch")).startswith(key + " in torch operations")
-    for engine in ("auto", "kernels"):  # the kernels have them
-        assert convert(engine)(torch.ones(2, 64)).shape == (2, 64)

@@ -64,7 +64,7 @@ def linear_form(resolved: str | dict[str, Any], compute: str = "fp32") -> Linear
         gemms.append(
             GemmForm(
                 operand_form(gemm[left]), operand_form(gemm[right]), gemm["hadamard"],
-                gemm["hadamard_signs"], compute if output == "compute" else output,
+                gemm["hadamard_signs"], gemm["center"], compute if output == "compute" else output,
             )
         )
     return LinearForm(*gemms)

@@ -18,26 +18,27 @@ from ._state import PASSES, LayerState
 
 
 class _Linear(torch.autograd.Function):
-    """when: int64 (2), step and micro-batch, on x's device. keeps: for a gradient of the weight."""
+    """when: int64 (2), step and micro-batch, on x's device. asks: for gradients of x and weight."""
 
     @staticmethod
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor],
-        when: Tensor, state: LayerState, form: LinearForm, keeps: bool,
+        when: Tensor, state: LayerState, form: LinearForm, asks: tuple[bool, bool],
     ) -> Tensor:
         ctx.state, ctx.form, ctx.scales, ctx.has_bias = state, form, scales, bias is not None
-        ctx.shape, ctx.keeps = x.shape, keeps
+        ctx.shape, ctx.asks_weight = x.shape, asks[1]
+        keeps = asks[1] or (asks[0] and form.dgrad_reads_input)
         rows = x.reshape(-1, x.shape[-1])
         draws, delayed = draws_of(state, when), delayed_of(form, scales)
         read = None
         of_input = Kept(x, None, None)
-        if keeps and form.is_from_fprop("wgrad"):
+        if keeps and form.is_from_fprop("wgrad") and not form.dgrad_reads_input:
             read = layer_operand("fprop.input", rows, form, draws, delayed)
             if form.fprop.left.element.bits <= 16:
                 of_input = keep(read, _columns(form, x.shape[-1])[0])
         if not is_compiling():
             state.saved_bytes = of_input.bytes if keeps else 0
-        ctx.is_kept = of_input.codes is not x
+        ctx.keeps, ctx.is_kept = keeps, of_input.codes is not x
         ctx.save_for_backward(weight, when, *(of_input if keeps else ()))
         y = linear_forward(rows, weight, bias, form, draws, delayed, read)
         return y.reshape(*x.shape[:-1], weight.shape[0])
@@ -57,7 +58,8 @@ class _Linear(torch.autograd.Function):
         elif ctx.keeps:
             x = saved[0].reshape(-1, inputs)
         dx, dw, db = linear_backward(
-            x, weight, grads, form, draws_of(ctx.state, when), delayed_of(form, ctx.scales), read
+            x, weight, grads, form, draws_of(ctx.state, when), delayed_of(form, ctx.scales), read,
+            asks_weight=ctx.asks_weight,
         )
         bias = db.to(weight.dtype) if ctx.has_bias else None
         dw = None if dw is None else dw.to(weight.dtype)
@@ -83,7 +85,6 @@ def linear(
     """y of a layer, with a gradient; weight (N, K)."""
     if x.numel() == 0:
         return torch.nn.functional.linear(x, weight.to(x.dtype), bias)
-    state.require_form()
     form = state.form if training else state.form.to_nearest()
     clock = state.engine.clock
     if not training:
@@ -96,8 +97,9 @@ def linear(
     when = when.to(x.device)
     if scales is not None and not training:
         scales = scales.clone()  # which an evaluation leaves alone
-    keeps = torch.is_grad_enabled() and weight.requires_grad
-    y: Tensor = _Linear.apply(x, weight, bias, scales, when, state, form, keeps)
+    is_wanted = torch.is_grad_enabled()
+    asks = (is_wanted and x.requires_grad, is_wanted and weight.requires_grad)
+    y: Tensor = _Linear.apply(x, weight, bias, scales, when, state, form, asks)
     return y
 
 

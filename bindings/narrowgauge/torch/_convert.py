@@ -136,8 +136,6 @@ def convert(
             state = LayerState(
                 shared, module, named[module], ids, outputs, inputs, layer.bias is not None, turned
             )
-            if not shared.takes_kernels(layer.weight.device):
-                state.require_form()
             states[module] = state
         report = Conversion(loaded.name, [], skipped, list(loaded.warnings), left_to_others(loaded))
         report.warnings += _warnings(model, loaded, steps)

@@ -8,7 +8,6 @@ from typing import Any, Optional
 from torch import Tensor
 
 from .. import _core
-from .._errors import Error
 from .._formats import element as element_named
 from ._operations import Delayed, Element, GemmForm, LinearForm, NoiseForm, OperandForm
 from ._operations.linear import ROLES
@@ -16,30 +15,20 @@ from ._operations.noise import TILE
 
 
 def form_of(core: _core.Layer) -> LinearForm:
-    """The numbers of a layer's products; an Error where torch operations lack them."""
-    given = core.form()
-    for side, name in (("left", "input"), ("right", "weight")):
-        keys = tomllib.loads(given["fprop"][side]["keys"])
-        _refuse(f"linear.fprop.{name}.gradient", keys.get("gradient", "straight"), "straight")
-    for name, gemm in given.items():
-        _refuse(f"linear.{name}.center", gemm["center"], "none")
-    gemms = {name: _gemm(gemm) for name, gemm in given.items()}
+    """The numbers of a layer's products."""
+    gemms = {name: _gemm(gemm) for name, gemm in core.form().items()}
     return LinearForm(**gemms, histories=tuple(core.histories))
-
-
-def _refuse(key: str, value: str, known: str) -> None:
-    if value != known:
-        raise Error(f'"{value}" in torch operations', f'"{known}", or engine="kernels"', key=key)
 
 
 def _gemm(gemm: dict[str, Any]) -> GemmForm:
     return GemmForm(
-        _operand(gemm["left"]), _operand(gemm["right"]), gemm["hadamard"], gemm["hadamard_signs"],
-        gemm["output"],
+        operand_form(gemm["left"]), operand_form(gemm["right"]), gemm["hadamard"],
+        gemm["hadamard_signs"], gemm["center"], gemm["output"],
     )  # fmt: skip
 
 
-def _operand(operand: dict[str, Any]) -> OperandForm:
+def operand_form(operand: dict[str, Any]) -> OperandForm:
+    """Of what the core says of a cast: its keys as TOML and the name of its element."""
     return OperandForm.of(tomllib.loads(operand["keys"]), _element(operand["element"]))
 
 
@@ -58,7 +47,7 @@ def noise_of(core: _core.WeightNoise) -> Optional[NoiseForm]:
         return None
     block = "tensor" if form.pop("is_one_block") else TILE
     form["shape"] = tuple(form["shape"])
-    form["cast"] = _operand(form["cast"])
+    form["cast"] = operand_form(form["cast"])
     form["formats"] = tuple(_element(name) for name in form["formats"])
     return NoiseForm(**form, block=block)
 

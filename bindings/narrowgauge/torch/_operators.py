@@ -62,8 +62,8 @@ def forward_pass(
     x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor], layer: int,
     training: bool, keeps: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """y, the ticket of this pass, and what it kept of x, where a gradient of the weight will be
-    asked for (`keeps`) and x itself is not read then.
+    """y, the ticket of this pass, and what it kept of x, where a gradient will be made of that
+    (`keeps`) and x itself is not read then.
     """
     state = state_of(layer)
     outputs, inputs = state.outputs, state.inputs
@@ -133,7 +133,8 @@ def linear(
     state: LayerState, training: bool,
 ) -> Tensor:
     """y of a layer, with a gradient."""
-    keeps = torch.is_grad_enabled() and weight.requires_grad
+    asks = weight.requires_grad or (x.requires_grad and state.reads_input)
+    keeps = torch.is_grad_enabled() and asks
     y: Tensor = _linear(
         x, weight, bias, scales, clock, state.number, state.outputs, training, keeps
     )[0]

@@ -105,7 +105,7 @@ class Optimizer(torch.optim.Optimizer):
         fixed: dict[str, Any], model: nn.Module | None, names: Names | None, blocks: int | None,
         seed: int | None, engine: str,
     ) -> None:
-        self._recipe, self._fixed, self._blocks = recipe, fixed, blocks
+        self._fixed, self._blocks = fixed, blocks
         self._places = places_of(model, recipe, names, blocks) if model is not None else {}
         self._model = model
         engine_now = self._engine
@@ -212,7 +212,7 @@ class Optimizer(torch.optim.Optimizer):
 
     @property
     def recipe(self) -> _core.Recipe:
-        return self._recipe
+        return self._plan.recipe
 
     def held(self) -> list[Held]:
         """Of each parameter what persists."""

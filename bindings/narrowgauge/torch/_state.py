@@ -49,7 +49,7 @@ class LayerState:
         self.number = next(_numbers)  #: of this process, what operators are given
         _states[self.number] = self
         self._micro = 0  # of the newest pass: pass + use * PASSES
-        self.saved_bytes = 0  #: of the newest pass, as long as its graph lives: for dW
+        self.saved_bytes = 0  #: of the newest pass, as long as its graph lives: of x
         self.uses = 0  #: of the layer in a pass, as compiled torch operations count them
         self._core: _core.Layer | None = None
         self._noise: _core.WeightNoise | None = None
@@ -61,9 +61,10 @@ class LayerState:
         self._turned: Tensor | None = None
         self._used: tuple[int, int, int] = (-1, -1, 0)  # step, pass, uses in it
         self._passes: OrderedDict[Any, list[int]] = OrderedDict()
-        self._lack: Error | None = None  # why torch operations cannot do its products
         self.form = self._make_form()  #: its numbers for torch operations; None: none are needed
         self.noise_form = noise_of(self.noise())  #: None: its weight has no noise
+        #: Whether the gradient of the input is made of the input, too.
+        self.reads_input: bool = self.core().reads_input
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key in _KEPT}
@@ -94,18 +95,7 @@ class LayerState:
         """Before the first pass: compilers do not follow into the core."""
         if self.engine.kind == "kernels":
             return None
-        try:
-            return form_of(self.core())
-        except Error as lack:
-            if self.engine.kind == "torch":
-                raise
-            self._lack = lack  # of "auto", which may never need them
-            return None
-
-    def require_form(self) -> None:
-        """Raises Error where torch operations lack its numbers."""
-        if self._lack is not None:
-            raise self._lack
+        return form_of(self.core())
 
     def next_use(self) -> int:
         """Its place among the uses of the layer in a pass, where compilers ask."""
@@ -145,6 +135,7 @@ class LayerState:
         self._weight = self._noise = None
         before, self.form = self.form, self._make_form()
         self.noise_form = noise_of(self.noise())
+        self.reads_input = self.core().reads_input
         if scales is not None and not on_kernels:
             begin_scales(before, self.form, scales)
 
@@ -172,11 +163,6 @@ class LayerState:
             return 0
         _, bits, block, scales, others = form
         return (rows * bits + 7) // 8 + (rows + block - 1) // block * scales + others
-
-    @property
-    def reads_input(self) -> bool:
-        """Whether the gradient of the input is made of the input, too."""
-        return self.core().reads_input
 
     def kept_values(self, kept: Tensor, rows: int) -> Tensor:
         """What kept_size(rows) bytes stand for: x as the forward product read it, FP32."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._form import _operand as operand_form
+from ._form import operand_form
 from ._operations import MuonNumbers, StoredForm, UpdateForm
 
 

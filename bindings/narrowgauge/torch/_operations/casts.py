@@ -46,17 +46,24 @@ def prescaled(source: Source) -> Tensor:
     return source.values if prescale == 1.0 else source.values * prescale
 
 
-def elements_of(source: Source, cast: Cast) -> Tensor:
-    """The values as numbers of the element."""
-    form, z = source.form, source.values
+def scaled(source: Source, cast: Cast) -> Tensor:
+    """What is rounded to numbers of the element."""
+    z = source.values
     y = prescaled(source)
     factor = spread(cast.factor)
     y = quotient(y, factor) if cast.divides else y * factor
     if cast.zero is not None:
         y = torch.where(spread(cast.zero), torch.zeros_like(z).copysign(z), y)
+    return y if cast.nan is None else torch.where(spread(cast.nan), 0.0, y)
+
+
+def elements_of(source: Source, cast: Cast) -> Tensor:
+    """The values as numbers of the element."""
+    form = source.form
+    y = scaled(source, cast)
+    if form.scale == "e4m3":
         y = y.clamp(-form.element.max, form.element.max)
-    elements = rounded(y, form.element, source.draw, form.overflow, form.subnormals)
-    return elements if cast.nan is None else torch.where(spread(cast.nan), 0.0, elements)
+    return rounded(y, form.element, source.draw, form.overflow, form.subnormals)
 
 
 def e8m0_cast(source: Source) -> Cast:
@@ -129,19 +136,28 @@ def _statistic(source: Source, amax: Tensor) -> Tensor:
 
 def best(source: Source, casts: list[Cast], tensor: Tensor) -> tuple[Cast, Tensor]:
     """Of each block the cast with the smallest error, the first of equals; its elements."""
-    elements = elements_of(source, casts[0])
+    chosen, elements = casts[0], elements_of(source, casts[0])
     if len(casts) == 1:
-        return casts[0], elements
-    scale = casts[0].scale
-    least = _error(source, elements, scale, tensor)
+        return chosen, elements
+    least = _error(source, elements, chosen.scale, tensor)
     for cast in casts[1:]:
         others = elements_of(source, cast)
         error = _error(source, others, cast.scale, tensor)
         is_better = error < least
         least = torch.where(is_better, error, least)
-        scale = torch.where(is_better, cast.scale, scale)
         elements = torch.where(spread(is_better), others, elements)
-    return Cast(scale, scale), elements
+        chosen = _either(is_better, cast, chosen)
+    return chosen, elements
+
+
+def _either(is_first: Tensor, first: Cast, second: Cast) -> Cast:
+    """Of each block one of two casts of one form, whose scales are no NaN."""
+    zero = None
+    if first.zero is not None and second.zero is not None:
+        zero = torch.where(is_first, first.zero, second.zero)
+    scale = torch.where(is_first, first.scale, second.scale)
+    factor = torch.where(is_first, first.factor, second.factor)
+    return Cast(scale, factor, first.divides, zero)
 
 
 def _error(source: Source, elements: Tensor, scale: Tensor, tensor: Tensor) -> Tensor:

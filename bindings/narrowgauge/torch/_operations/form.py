@@ -37,6 +37,9 @@ class OperandForm:
     subnormals: str = "keep"  #: or flush
     prescale: float = 1.0
     from_: str = "original"  #: or fprop: what a backward operand is made of
+    gradient: str = "straight"  #: or clip, dge: what the rounding of a forward operand lets through
+    dge_k: float = 5.0
+    dge_max: float = 3.0
     # Made of those above, as in Element.
     fits: tuple[float, ...] = ()  #: `fit`, or the largest element
     refits: tuple[float, ...] = ()  #: the first fit over each
@@ -115,6 +118,7 @@ class GemmForm:
     right: OperandForm
     hadamard: int = 0
     hadamard_signs: str = "random"  #: or fixed, none, layer
+    center: str = "none"  #: or wide, operand: what becomes of means over tokens
     output: str = "fp32"  #: or bf16: of fprop and dgrad
     # Made of those above, as in Element.
     alpha: float = 0.0  #: undoes transform and prescales of a product
@@ -152,6 +156,11 @@ class LinearForm:
         read = self.fprop.right if gemm == "dgrad" else self.fprop.left
         is_plain = read.is_unscaled and read.element.name in ("fp32", "bf16")
         return self.fprop.hadamard > 0 or not is_plain
+
+    @property
+    def dgrad_reads_input(self) -> bool:
+        """Whether the rounding of x lets only a part of its gradient through."""
+        return self.fprop.left.gradient != "straight"
 
     def to_nearest(self) -> LinearForm:
         return LinearForm(

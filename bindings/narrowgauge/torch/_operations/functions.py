@@ -59,6 +59,13 @@ def exp2(e: Tensor) -> Tensor:
     return torch.where(torch.isnan(e), e, power.to(torch.float32))
 
 
+def power(x: Tensor, exponent: float) -> Tensor:
+    """x^exponent of FP32 numbers above 0, rounded to FP32."""
+    if x.device.type == "mps":  # which has no FP64
+        return x.pow(exponent)
+    return exp(exponent * log(x.to(torch.float64))).to(torch.float32)
+
+
 def sigmoid(x: Tensor) -> Tensor:
     """Of FP64."""
     return torch.ones_like(x) / (exp(-x) + 1.0)

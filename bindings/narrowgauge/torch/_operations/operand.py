@@ -13,7 +13,9 @@ from torch.nn.functional import pad
 from . import elements as numbers
 from .bits import INFINITY, inverse, magnitude
 from .blocks import Blocks, largest, spread
-from .casts import Cast, Source, best, e4m3_casts, e8m0_cast, elements_of, fp32_casts, prescaled
+from .casts import (
+    Cast, Source, best, e4m3_casts, e8m0_cast, elements_of, fp32_casts, prescaled, scaled,
+)
 from .elements import Draw
 from .form import OperandForm
 from .hadamard import transform
@@ -74,17 +76,12 @@ def operand(
     key: of the draws of stochastic rounding.
     encode_scale (): what delayed scaling scales by.
     """
-    z = _loaded(x, contract_rows, k_multiple)
-    if hadamard:
-        z = transform(z, hadamard, signs)
+    z = _loaded(x, contract_rows, k_multiple, hadamard, signs)
     if form.is_fp32:
         return Operand(form, z)
     blocks = Blocks.of(form.block, *z.shape)
-    draw = _draw(form, key, x, z, contract_rows)
-    if draw is not None:
-        draw = Draw(blocks.split(draw.integers), draw.bits)
-    by_element = draw if form.rounding == "stochastic" else None
-    source = Source(blocks.split(z), form, by_element, contract_rows, z.shape[0])
+    draw = _draw(form, key, x, blocks, contract_rows)
+    source = _source(z, form, blocks, draw, contract_rows)
     made = _made(source, encode_scale)
     if form.rounding == "eden" and draw is not None:
         made = replace(made, scale=_corrected(made, source, draw, hadamard))
@@ -94,24 +91,47 @@ def operand(
     return Operand(form, elements, made.scale, made.tensor_scale, made.amax)
 
 
-def _loaded(x: Tensor, contract_rows: bool, k_multiple: int) -> Tensor:
+def scaled_values(
+    x: Tensor, form: OperandForm, *, k_multiple: int = 1, hadamard: int = 0,
+    signs: Tensor | None = None, key: Key | None = None, encode_scale: Tensor | None = None,
+) -> Tensor:
+    """What `operand` rounds to the element, (rows, k) FP32: values over the scales of blocks."""
+    z = _loaded(x, False, k_multiple, hadamard, signs)
+    blocks = Blocks.of(form.block, *z.shape)
+    source = _source(z, form, blocks, _draw(form, key, x, blocks, False), False)
+    if form.is_unscaled:
+        return blocks.join(prescaled(source))
+    return blocks.join(scaled(source, _chosen(source, encode_scale)[0]))
+
+
+def _loaded(
+    x: Tensor, contract_rows: bool, k_multiple: int, hadamard: int, signs: Tensor | None
+) -> Tensor:
     z = x.t() if contract_rows else x
     z = z.to(torch.float32)
     missing = -z.shape[1] % k_multiple
-    return pad(z, (0, missing)) if missing else z.contiguous()
+    z = pad(z, (0, missing)) if missing else z.contiguous()
+    return transform(z, hadamard, signs) if hadamard else z
 
 
 def _draw(
-    form: OperandForm, key: Key | None, x: Tensor, z: Tensor, contract_rows: bool
+    form: OperandForm, key: Key | None, x: Tensor, blocks: Blocks, contract_rows: bool
 ) -> Draw | None:
-    """Of each element of z, by its place in x."""
+    """Of each element of the operand, by its place in x; by blocks."""
     if form.rounding == "nearest":
         return None
     if key is None:
         raise ValueError(f"key: none, and {form.element.name} is rounded stochastically")
-    rows, cols = z.shape[::-1] if contract_rows else z.shape
-    drawn = random_integers(key, rows, cols, x.shape[1], form.sr_bits, x.device)
-    return Draw(drawn.t() if contract_rows else drawn, form.sr_bits)
+    shape = (blocks.k, blocks.rows) if contract_rows else (blocks.rows, blocks.k)
+    drawn = random_integers(key, *shape, x.shape[1], form.sr_bits, x.device)
+    return Draw(blocks.split(drawn.t() if contract_rows else drawn), form.sr_bits)
+
+
+def _source(
+    z: Tensor, form: OperandForm, blocks: Blocks, draw: Draw | None, transposed: bool
+) -> Source:
+    by_element = draw if form.rounding == "stochastic" else None
+    return Source(blocks.split(z), form, by_element, transposed, blocks.rows)
 
 
 def _made(source: Source, encode_scale: Tensor | None) -> Operand:
@@ -120,18 +140,35 @@ def _made(source: Source, encode_scale: Tensor | None) -> Operand:
     if form.is_unscaled:
         y = prescaled(source)
         return Operand(form, numbers.rounded(y, form.element, source.draw, form.overflow))
+    cast, elements, tensor = _chosen(source, encode_scale)
+    return Operand(form, elements, cast.scale, tensor, _seen(source))
+
+
+def _chosen(source: Source, encode_scale: Tensor | None) -> tuple[Cast, Tensor, Tensor | None]:
+    """How blocks are scaled, their elements, and the scale of the tensor."""
+    form = source.form
     if form.scaling == "delayed":
-        return _delayed(source, encode_scale)
+        if encode_scale is None:
+            raise ValueError("encode_scale: none, and scaling is delayed")
+        factor = encode_scale.reshape(1, 1)
+        cast = Cast(inverse(factor), factor)
+        return cast, elements_of(source, cast), None
     if form.scale == "e8m0":
         cast = e8m0_cast(source)
-        return Operand(form, elements_of(source, cast), cast.scale)
+        return cast, elements_of(source, cast), None
     if form.scale == "e4m3":
         casts, tensor = e4m3_casts(source)
-        cast, elements = best(source, casts, tensor)
-        return Operand(form, elements, cast.scale, tensor)
+        return *best(source, casts, tensor), tensor
     one = torch.ones((), device=source.values.device)
-    cast, elements = best(source, fp32_casts(source), one)
-    return Operand(form, elements, cast.scale)
+    return *best(source, fp32_casts(source), one), None
+
+
+def _seen(source: Source) -> Tensor | None:
+    """The largest magnitude, by which delayed scaling goes in later steps."""
+    if source.form.scaling != "delayed":
+        return None
+    bits = magnitude(source.values)
+    return largest(torch.where(bits > INFINITY, 0, bits)).view(torch.float32).reshape(())
 
 
 def _corrected(made: Operand, source: Source, draw: Draw, group: int) -> Tensor:
@@ -150,14 +187,3 @@ def _corrected(made: Operand, source: Source, draw: Draw, group: int) -> Tensor:
     ratio = torch.where(torch.isfinite(ratio), ratio, 1.0).expand(in_group)
     first = Draw(draw.integers[:, 0, :, 0], draw.bits)
     return numbers.rounded(made.scale * ratio.reshape(made.scale.shape), E4M3, first)
-
-
-def _delayed(source: Source, encode_scale: Tensor | None) -> Operand:
-    """Scaled by what earlier steps have left; what this one leaves is amax."""
-    if encode_scale is None:
-        raise ValueError("encode_scale: none, and scaling is delayed")
-    factor = encode_scale.reshape(1, 1)
-    cast = Cast(inverse(factor), factor)
-    bits = magnitude(source.values)
-    amax = largest(torch.where(bits > INFINITY, 0, bits)).view(torch.float32)
-    return Operand(source.form, elements_of(source, cast), cast.scale, amax=amax.reshape(()))

@@ -1,0 +1,39 @@
+"""Means over tokens, which the products of a recipe with `center` do not narrow with the rest.
+[linear §8]
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from .bits import round_to_bf16
+from .elements import Element
+from .form import GemmForm, OperandForm
+
+_FP32 = OperandForm(Element("fp32", "floating", 32, 8, 23, 127, "ieee"))
+
+
+def column_means(x: Tensor) -> Tensor:
+    """Of x (rows, cols), (1, cols) FP32: the kernels' sums of FP64 on the CPU, where a token follows
+    the other."""
+    wide = x.to(torch.float64)
+    total = wide.cumsum(0)[-1:].sum(0) if x.device.type == "cpu" else wide.sum(0)
+    return (total / max(x.shape[0], 1)).to(torch.float32)[None]
+
+
+def subtracted_mean(x: Tensor, gemm: GemmForm, is_weight_gradient: bool) -> Tensor:
+    """What is taken off each row of x. wgrad's identity needs both means as they are."""
+    mean = column_means(x)
+    return round_to_bf16(mean) if gemm.center == "wide" and not is_weight_gradient else mean
+
+
+def form_of_mean(gemm: GemmForm) -> GemmForm:
+    """Of the product of a mean: `operand` narrows it as the operand it was taken off, to nearest
+    and by its own scales."""
+    left = _FP32
+    if gemm.center == "operand":
+        left = replace(gemm.left.to_nearest(), scaling="current")
+    return replace(gemm, left=left)
