@@ -1,5 +1,6 @@
 #include "speed/operation_times.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "backend/plan_backend.h"
@@ -10,7 +11,6 @@ namespace ng {
 namespace {
 
 constexpr uint64_t kSeed = 1;
-constexpr float kLr = 1e-4f;
 constexpr double kLargeWork = 1e6;  // from which on time is in proportion
 
 /// What grows with a vocabulary: its time grows as its work does. Muon's products are no such.
@@ -63,7 +63,7 @@ StepOutline outline_step(const Backend& backend, const ModelConfig& config, cons
   Model model(run, config, recipe, RecomputePolicy::none);
   Trainer trainer(run, model, recipe, settings_of(shape));
   listed.clear();
-  (void)trainer.step(0, kLr);
+  (void)trainer.step(0, kBenchRate);
   return {listed.rows(), trainer.memory()};
 }
 
@@ -141,7 +141,7 @@ void OperationTimes::measure(std::unique_ptr<Backend> backend, const ModelConfig
   for (int64_t step = 0; step < warmup + shape.steps; ++step) {
     if (step > 0 && step == warmup) noted.clear();
     fill_random_tokens(trainer.train_tokens(0), shape, config.vocab, step, 0);
-    (void)trainer.step(step, kLr);
+    (void)trainer.step(step, kBenchRate);
   }
   noted.give_to(*this);
 }
@@ -153,16 +153,18 @@ bool OperationTimes::knows(const StepOutline::Row& row) const {
 }
 
 bool OperationTimes::knows(const StepOutline& step) const {
-  for (const StepOutline::Row& row : step.rows)
-    if (!knows(row)) return false;
-  return true;
+  return std::all_of(step.rows.begin(), step.rows.end(),
+                     [this](const StepOutline::Row& row) { return knows(row); });
 }
 
-void OperationTimes::expect(const StepOutline& step) {
-  for (const StepOutline::Row& row : step.rows) {
-    seconds_.emplace(row.key.text, 0.0);
-    rates_.emplace(row.key.kind, Rate{row.key.work, 0});
+bool OperationTimes::would_know(const StepOutline& step, const StepOutline& measured) const {
+  OperationTimes with;
+  for (const StepOutline::Row& row : measured.rows) {
+    with.seconds_.emplace(row.key.text, 0.0);
+    with.rates_.emplace(row.key.kind, Rate{row.key.work, 0});
   }
+  return std::all_of(step.rows.begin(), step.rows.end(),
+                     [&](const StepOutline::Row& row) { return knows(row) || with.knows(row); });
 }
 
 double OperationTimes::seconds(const StepOutline::Row& row) const {

@@ -42,8 +42,8 @@ class OperationTimes {
   /// kind, where it grows in proportion.
   [[nodiscard]] bool knows(const StepOutline::Row& row) const;
   [[nodiscard]] bool knows(const StepOutline& step) const;
-  /// From now on these count as known, though nobody timed them.
-  void expect(const StepOutline& step);
+  /// Whether it would be known if the operations of `measured` were timed as well.
+  [[nodiscard]] bool would_know(const StepOutline& step, const StepOutline& measured) const;
   /// Seconds of a step whose rows are known.
   [[nodiscard]] TimeByKind seconds(const StepOutline& step) const;
 

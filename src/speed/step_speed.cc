@@ -45,7 +45,6 @@ double BenchResult::rest_seconds() const {
 }
 
 BenchResult bench_steps(Run& run, Model& model, const Recipe& recipe, const BenchShape& shape) {
-  constexpr float kLr = 1e-4f;
   require_shape(model.config(), shape);
   Trainer trainer(run, model, recipe,
                   {.sequences = shape.batch, .length = shape.length, .micros = 1, .optimizer = {}});
@@ -59,7 +58,7 @@ BenchResult bench_steps(Run& run, Model& model, const Recipe& recipe, const Benc
     const Clock::time_point start = Clock::now();
     fill_random_tokens(trainer.train_tokens(0), shape, model.config().vocab, step,
                        trainer.first_micro() * shape.batch);
-    const StepReport report = trainer.step(step, kLr);
+    const StepReport report = trainer.step(step, kBenchRate);
     if (step == 0) result.first_loss = report.loss;
     if (step < shape.warmup) continue;
     result.seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());

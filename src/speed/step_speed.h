@@ -19,6 +19,8 @@ struct BenchShape {
   int phase = 0;       ///< of the recipe
 };
 
+constexpr float kBenchRate = 1e-4f;  ///< of timed steps
+
 struct BenchResult {
   std::vector<double> seconds;   ///< of each timed step
   double median_seconds = 0;     ///< of a step
