@@ -50,6 +50,13 @@ void for_each_place(const ConstView& x, const F& f) {
     for (int64_t c = 0; c < x.cols; ++c) f(t, c);
 }
 
+/// Σ x of a column, in FP64, row after row.
+double column_total(const Reader& x, int64_t col) {
+  double total = 0;
+  for (int64_t t = 0; t < x.rows(); ++t) total += x(t, col);
+  return total;
+}
+
 }  // namespace
 
 void perform(const Fill& op) {
@@ -95,11 +102,7 @@ void perform(const AddColumnSums& op) {
   NG_CHECK(op.sum.rows == 1 && op.sum.cols == op.x.cols, op.sum.rows, op.sum.cols, op.x.cols);
   const Reader x(op.x);
   const Writer sum(op.sum);
-  for (int64_t c = 0; c < op.x.cols; ++c) {
-    double total = 0;
-    for (int64_t t = 0; t < op.x.rows; ++t) total += x(t, c);
-    sum.add(0, c, static_cast<float>(total));
-  }
+  for (int64_t c = 0; c < op.x.cols; ++c) sum.add(0, c, static_cast<float>(column_total(x, c)));
 }
 
 void perform(const FindColumnMeans& op) {
@@ -107,10 +110,8 @@ void perform(const FindColumnMeans& op) {
   const Reader x(op.x);
   const Writer mean(op.mean);
   for (int64_t c = 0; c < op.x.cols; ++c) {
-    double total = 0;
-    for (int64_t t = 0; t < op.x.rows; ++t) total += x(t, c);
-    const auto value = static_cast<float>(total / static_cast<double>(op.x.rows));
-    mean.put(0, c, op.round == Compute::bf16 ? round_to_bf16(value) : value);
+    const auto value = static_cast<float>(column_total(x, c) / static_cast<double>(x.rows()));
+    mean.finish(0, c, value, Into::overwrite, op.round);
   }
 }
 

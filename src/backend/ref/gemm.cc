@@ -196,8 +196,7 @@ void perform(const Gemm& op) {
       const float factor = left.late_scale(i) * right.late_scale(j) * alpha;
       float t = acc * factor;
       if (op.bias.rows > 0) t += bias(0, j);
-      if (op.into == Into::add) t = y(i, j) + t;
-      y.put(i, j, op.round == Compute::bf16 ? round_to_bf16(t) : t);
+      y.finish(i, j, t, op.into, op.round);
     }
   }
 }

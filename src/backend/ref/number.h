@@ -67,6 +67,12 @@ class Writer {
   void put(int64_t row, int64_t col, float value) const;
   /// One FP32 addition, then the rounding.
   void add(int64_t row, int64_t col, float value) const { put(row, col, now_(row, col) + value); }
+  /// What a product ends with: the same unless `into` overwrites, rounded behind that where
+  /// `round` says so.
+  void finish(int64_t row, int64_t col, float value, Into into, Compute round) const {
+    const float t = into == Into::add ? now_(row, col) + value : value;
+    put(row, col, round == Compute::bf16 ? round_to_bf16(t) : t);
+  }
 
  private:
   View y_;

@@ -260,11 +260,8 @@ void perform(const TurnBack& op) {
     for (int64_t k = 0; k < op.x.cols; ++k) row[static_cast<size_t>(k)] = x(i, k);
     for (int64_t k = 0; k < op.x.cols; k += g)
       hadamard_back(row.data() + k, g, op.hadamard.signs.data());
-    for (int64_t k = 0; k < op.y.cols; ++k) {
-      float t = row[static_cast<size_t>(k)];
-      if (op.into == Into::add) t = y(i, k) + t;
-      y.put(i, k, op.round == Compute::bf16 ? round_to_bf16(t) : t);
-    }
+    for (int64_t k = 0; k < op.y.cols; ++k)
+      y.finish(i, k, row[static_cast<size_t>(k)], op.into, op.round);
   }
 }
 
@@ -292,11 +289,8 @@ void perform(const RoundingBackward& op) {
   const Reader x(op.x);
   const Writer y(op.y);
   for (int64_t i = 0; i < op.y.rows; ++i)
-    for (int64_t k = 0; k < op.y.cols; ++k) {
-      float t = x(i, k) * factor_at(factor, job.row(i)[k]);
-      if (op.into == Into::add) t = y(i, k) + t;
-      y.put(i, k, op.round == Compute::bf16 ? round_to_bf16(t) : t);
-    }
+    for (int64_t k = 0; k < op.y.cols; ++k)
+      y.finish(i, k, x(i, k) * factor_at(factor, job.row(i)[k]), op.into, op.round);
 }
 
 void perform(const RollDelayedScale& op) {
