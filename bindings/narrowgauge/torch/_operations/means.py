@@ -17,8 +17,7 @@ _FP32 = OperandForm(Element("fp32", "floating", 32, 8, 23, 127, "ieee"))
 
 
 def column_means(x: Tensor) -> Tensor:
-    """Of x (rows, cols), (1, cols) FP32. On the CPU a token's FP64 follows the other's, as in the
-    kernels' sums."""
+    """Of x (rows, cols), (1, cols) FP32; on the CPU added in FP64 row by row, as the kernels do."""
     wide = x.to(torch.float64)
     total = wide.cumsum(0)[-1:].sum(0) if x.device.type == "cpu" else wide.sum(0)
     return (total / max(x.shape[0], 1)).to(torch.float32)[None]
