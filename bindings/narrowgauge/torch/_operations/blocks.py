@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Union
 
 from torch import Tensor
 from torch.nn.functional import pad
 
-from .form import Block
+#: "tensor", "row", or rows and columns of a tile, whose columns lie along the reduction.
+Block = Union[str, tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,10 @@ class Blocks:
         """The other way."""
         down, height, across, width = x.shape
         return x.reshape(down * height, across * width)[: self.rows, : self.k]
+
+    def each(self, of: Tensor) -> Tensor:
+        """What each block has, (down, across), of each of its values, (rows, k)."""
+        return self.join(spread(of).expand(-1, self.height, -1, self.width))
 
 
 def spread(scale: Tensor) -> Tensor:

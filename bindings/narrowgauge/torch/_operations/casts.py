@@ -27,6 +27,7 @@ class Cast:
     divides: bool = False  #: they are divided by it
     zero: Optional[Tensor] = None  #: where the scale is zero: elements are signed zeros
     nan: Optional[Tensor] = None  #: where it is NaN: elements are zero
+    tensor: Optional[Tensor] = None  #: the tensor_scale that it is multiplied by, or (1, 1)
 
 
 @dataclass(frozen=True)
@@ -86,18 +87,25 @@ def e8m0_cast(source: Source) -> Cast:
 
 
 def e4m3_casts(source: Source) -> tuple[list[Cast], Tensor]:
-    """One for each fit, and the scale of the tensor. Maxima skip NaN."""
+    """One for each fit, and the tensor_scale () or those of its regions. Maxima skip NaN."""
     form = source.form
     bits = magnitude(source.values)
     amax = largest(torch.where(bits > INFINITY, 0, bits)).view(torch.float32)
-    whole = amax.amax() if amax.numel() > 0 else amax.new_zeros(())
-    tensor, block = two_levels(form, whole)
+    if form.tensor_block == "tensor":
+        whole = amax.amax() if amax.numel() > 0 else amax.new_zeros(())
+        tensor, block = two_levels(form, whole)
+        by_block = tensor.reshape(1, 1)
+    else:
+        regions = form.regions_of_blocks(*amax.shape)
+        tensor, block = two_levels(form, largest(regions.split(amax)))
+        by_block, block = regions.each(tensor), regions.each(block)
 
     def of(refit: float) -> Cast:
         scale = e4m3_scale(form.scale_rule, amax, block, refit)
         if form.rounding == "eden":
             scale = torch.where(scale == 0, 1.0, scale)
-        return Cast(scale, e4m3_multiplier(scale, tensor), zero=scale == 0)
+        factor = e4m3_multiplier(scale, by_block)
+        return Cast(scale, factor, zero=scale == 0, tensor=by_block)
 
     return [of(refit) for refit in form.refits], tensor
 
@@ -134,15 +142,15 @@ def _statistic(source: Source, amax: Tensor) -> Tensor:
     return torch.where(t > 0, t, quotient(amax, torch.full_like(amax, form.element.max)))
 
 
-def best(source: Source, casts: list[Cast], tensor: Tensor) -> tuple[Cast, Tensor]:
+def best(source: Source, casts: list[Cast]) -> tuple[Cast, Tensor]:
     """Of each block the cast with the smallest error, the first of equals; its elements."""
     chosen, elements = casts[0], elements_of(source, casts[0])
     if len(casts) == 1:
         return chosen, elements
-    least = _error(source, elements, chosen.scale, tensor)
+    least = _error(source, elements, chosen)
     for cast in casts[1:]:
         others = elements_of(source, cast)
-        error = _error(source, others, cast.scale, tensor)
+        error = _error(source, others, cast)
         is_better = error < least
         least = torch.where(is_better, error, least)
         elements = torch.where(spread(is_better), others, elements)
@@ -157,12 +165,14 @@ def _either(is_first: Tensor, first: Cast, second: Cast) -> Cast:
         zero = torch.where(is_first, first.zero, second.zero)
     scale = torch.where(is_first, first.scale, second.scale)
     factor = torch.where(is_first, first.factor, second.factor)
-    return Cast(scale, factor, first.divides, zero)
+    return Cast(scale, factor, first.divides, zero, tensor=first.tensor)
 
 
-def _error(source: Source, elements: Tensor, scale: Tensor, tensor: Tensor) -> Tensor:
+def _error(source: Source, elements: Tensor, cast: Cast) -> Tensor:
     """How far decoded values are from those of each block, by `select`, FP64."""
-    decoded = elements * spread(scale) * tensor
+    decoded = elements * spread(cast.scale)
+    if cast.tensor is not None:
+        decoded = decoded * spread(cast.tensor)
     off = (decoded.to(torch.float64) - source.values.to(torch.float64)).abs()
     if source.form.select == "max":  # NaN is no largest error
         return largest(torch.where(torch.isnan(off), 0.0, off))

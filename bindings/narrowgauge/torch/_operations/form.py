@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import lcm
-from typing import Any, Mapping, Union
+from typing import Any, Mapping
 
 from .bits import fp32
+from .blocks import Block, Blocks
 from .elements import Element
 from .hadamard import hadamard_alpha
-
-#: "tensor", "row", or rows and columns of a tile, whose columns lie along the reduction.
-Block = Union[str, tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -22,6 +20,7 @@ class OperandForm:
     block: Block = "tensor"
     scale: str = "none"  #: none, fp32, pow2, e8m0, e4m3
     tensor_scale: str = "none"  #: none, fp32, pow2; above e4m3 scales
+    tensor_block: Block = "tensor"  #: what a tensor_scale is of
     scaling: str = "current"  #: or delayed
     amax_history: int = 1024
     amax_compute: str = "max"
@@ -64,8 +63,9 @@ class OperandForm:
     def of(keys: Mapping[str, Any], element: Element) -> OperandForm:
         """From the keys as TOML has them, all but the element's name."""
         given = {key: value for key, value in keys.items() if key != "element"}
-        if isinstance(given.get("block"), list):
-            given["block"] = tuple(given["block"])
+        for key in ("block", "tensor_block"):
+            if isinstance(given.get(key), list):
+                given[key] = tuple(given[key])
         if "fit" in given and not isinstance(given["fit"], (list, tuple)):
             given["fit"] = (given["fit"],)
         if "fit" in given:
@@ -95,6 +95,18 @@ class OperandForm:
         return 1 if isinstance(self.block, str) else self.block[1]
 
     @property
+    def has_folded_scales(self) -> bool:
+        """A second scale differs along the reduction: products take it into those of blocks."""
+        return not isinstance(self.tensor_block, str)
+
+    def regions_of_blocks(self, down: int, across: int) -> Blocks:
+        """What shares a tensor_scale, as blocks of blocks."""
+        region = self.tensor_block
+        if not isinstance(region, str) and not isinstance(self.block, str):
+            region = (region[0] // self.block[0], region[1] // self.block[1])
+        return Blocks.of(region, down, across)
+
+    @property
     def fits_bf16(self) -> bool:
         """Its elements are numbers of BF16."""
         return self.element.significant_bits <= 8
@@ -103,6 +115,7 @@ class OperandForm:
     def product_fits_bf16(self) -> bool:
         """So are its elements times the scales of their tiles, within BF16's range."""
         bits = {"e4m3": 4, "fp32": 24}.get(self.scale, 0) if self.has_tiles else 0
+        bits = 24 if self.has_folded_scales else bits
         return self.element.significant_bits + bits <= 8
 
     def to_nearest(self) -> OperandForm:

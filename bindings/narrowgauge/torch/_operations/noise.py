@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from .bits import fp32, magnitude, quotient, round_to_bf16
-from .blocks import Blocks, largest, spread
+from .blocks import Block, Blocks, largest, spread
 from .elements import Element
-from .form import Block, OperandForm
+from .form import OperandForm
 from .functions import exp2, sigmoid, softplus, whole_power
 from .noise_casts import cast_noisy, round_by_bits, stored_plainly
 from .philox import Key, Word, draw, random_integers

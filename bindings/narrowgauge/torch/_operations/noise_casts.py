@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from .bits import INFINITY, magnitude, power_of_two, round_to_bf16
-from .blocks import Blocks, largest, spread
+from .blocks import Block, Blocks, largest, spread
 from .elements import Element, rounded
-from .form import Block, OperandForm
+from .form import OperandForm
 from .operand import operand
 from .philox import Key
 from .scales import e8m0_code, e8m0_exponent, encode_scale

@@ -28,7 +28,8 @@ class Operand:
     """elements (rows, padded k): numbers of the element format, in BF16 where that holds them.
 
     scale (down, across): FP32, what elements of a block are multiplied by; None without scales.
-    tensor_scale (): NVFP4's second level. amax (): of a scale of the tensor, NaN skipped.
+    tensor_scale: NVFP4's second level, () or of each region, (down, across).
+    amax (): of a scale of the tensor, NaN skipped.
     """
 
     form: OperandForm
@@ -52,16 +53,29 @@ class Operand:
     @property
     def values(self) -> Tensor:
         """fl(fl(element · scale) · tensor_scale): prescale and transform are still in them."""
-        values = self.scaled_elements()
-        return values if self.tensor_scale is None else values * self.tensor_scale
+        values = self._scaled_by(self.scale)
+        if self.tensor_scale is None:
+            return values
+        if self.form.has_folded_scales:
+            return values * Blocks.of(self.form.tensor_block, *values.shape).each(self.tensor_scale)
+        return values * self.tensor_scale
 
-    def scaled_elements(self) -> Tensor:
-        """The same without the scale of the tensor."""
+    def factors(self) -> Tensor:
+        """What products sum of it, FP32: elements with the scales that differ along the reduction,
+        each one number."""
+        if not self.form.has_tiles:
+            return self.elements.to(torch.float32)
+        scale, tensor = self.scale, self.tensor_scale
+        if scale is not None and tensor is not None and self.form.has_folded_scales:
+            scale = scale * self.form.regions_of_blocks(*scale.shape).each(tensor)
+        return self._scaled_by(scale)
+
+    def _scaled_by(self, scale: Tensor | None) -> Tensor:
         elements = self.elements.to(torch.float32)
-        if self.scale is None:
+        if scale is None:
             return elements
         blocks = Blocks.of(self.form.block, *elements.shape)
-        return blocks.join(blocks.split(elements) * spread(self.scale))
+        return blocks.join(blocks.split(elements) * spread(scale))
 
 
 def operand(
@@ -158,9 +172,8 @@ def _chosen(source: Source, encode_scale: Tensor | None) -> tuple[Cast, Tensor, 
         return cast, elements_of(source, cast), None
     if form.scale == "e4m3":
         casts, tensor = e4m3_casts(source)
-        return *best(source, casts, tensor), tensor
-    one = torch.ones((), device=source.values.device)
-    return *best(source, fp32_casts(source), one), None
+        return *best(source, casts), tensor
+    return *best(source, fp32_casts(source)), None
 
 
 def _seen(source: Source) -> Tensor | None:
@@ -177,7 +190,10 @@ def _corrected(made: Operand, source: Source, draw: Draw, group: int) -> Tensor:
     Sums of FP64 run as torch has them."""
     assert made.scale is not None and made.tensor_scale is not None
     y = source.values.to(torch.float64)
-    v = made.elements.to(torch.float32) * spread(made.scale) * made.tensor_scale
+    level = made.tensor_scale
+    if made.form.tensor_block != "tensor":
+        level = spread(made.form.regions_of_blocks(*made.scale.shape).each(level))
+    v = made.elements.to(torch.float32) * spread(made.scale) * level
     in_group = (*made.scale.shape[:1], -1, group // made.form.block_along_k)
 
     def sums(x: Tensor) -> Tensor:

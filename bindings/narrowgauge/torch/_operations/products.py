@@ -58,7 +58,7 @@ def _fp8_product(a: Operand, b: Operand) -> Tensor:
 def _factor(operand: Operand, other: Operand) -> Tensor:
     """What is summed of an operand: elements with the scales of tiles, in BF16 where both fit."""
     form = operand.form
-    values = operand.scaled_elements() if form.has_tiles else operand.elements
+    values = operand.factors() if form.has_tiles else operand.elements
     narrow = form.product_fits_bf16 and other.form.product_fits_bf16
     # Integers that would be added in FP32 units of a matrix unit's choosing stay exact in FP32.
     if form.element.is_integer and other.form.element.is_integer:
@@ -90,7 +90,8 @@ def _times_late_scales(y: Tensor, a: Operand, b: Operand, alpha: float) -> Tenso
 def _late_scale(operand: Operand) -> Tensor | None:
     """(rows, 1) or (1, 1)."""
     early = None if operand.form.has_tiles else operand.scale
-    if operand.tensor_scale is None:
+    if operand.tensor_scale is None or operand.form.has_folded_scales:
         return early
-    tensor = operand.tensor_scale.reshape(1, 1)
+    tensor = operand.tensor_scale
+    tensor = tensor if tensor.dim() == 2 else tensor.reshape(1, 1)
     return tensor if early is None else early * tensor
