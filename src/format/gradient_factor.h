@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "base/host_device.h"
 #include "format/operand.h"
 #include "format/scale.h"
 #include "math/exp.h"
@@ -42,7 +43,7 @@ struct GradientFactor {
 
 /// What the gradient of a value that was rounded as u is multiplied by. dge is infinitely steep
 /// in the middle of two elements: `limit` there, and of NaN.
-[[nodiscard]] inline float factor_at(const GradientFactor& by, float u) {
+[[nodiscard]] NG_HD inline float factor_at(const GradientFactor& by, float u) {
   const float a = std::fabs(u);
   if (by.kind == RoundingGradient::clip) return a < by.max ? 1.0f : 0.0f;
   float lo = by.last, gap = by.last_gap;

@@ -107,6 +107,18 @@ inline Results unpacked(const Place& with, OperandSpec spec, const Matrix& sourc
   return {{"values", all.values}, {"codes", all.codes}, {"counts", Matrix::row(counts)}};
 }
 
+/// y + x ⊙ the factors of an operand's rounding, which passes gradients on as dge has it unless its
+/// cast says otherwise; stored as `with` stores activations.
+inline Matrix passed(const Place& with, OperandSpec spec, const Tensor& source,
+                     const PrepareContext& context) {
+  if (spec.cast.gradient == RoundingGradient::straight) spec.cast.gradient = RoundingGradient::dge;
+  const Tensor x = with.fp32(spread(spec.rows, spec.k_padded(), 71, 3));
+  Tensor y = with.activation(spread(spec.rows, spec.k_padded(), 72, 1));
+  with.execute(RoundingBackward{
+      .y = y, .x = x, .spec = spec, .source = source, .context = context, .into = Into::add});
+  return y.values();
+}
+
 inline PrepareContext drawing(Purpose purpose = Purpose::dgrad_grad) {
   PrepareContext context;
   context.key = {.seed = 77, .tensor = 5, .step = 3, .purpose = purpose, .micro = 2};

@@ -47,30 +47,36 @@ TEST(Conformance, TurnBack) {
           });
 }
 
+/// Of each kind of scale, and without.
+std::vector<Operand> casts_that_pass() {
+  std::vector<Operand> casts;
+  for (const std::string_view name :
+       {"mxfp4", "nvfp4", "mxfp6_e2m3", "int8", "fp8_e4m3", "nvfp4", "nvfp4", "int4", "bf16"})
+    casts.push_back(operand_of(name));
+  casts[0].scale_of = ScaleOf::rms;
+  casts[4].prescale = 0.75f;
+  casts[5].rounding = Rounding::stochastic;
+  casts[5].fit = {6, 4};
+  casts[6].block.kind = Block::Kind::row;
+  casts[6].scale = ScaleKind::fp32;
+  casts[6].tensor_scale = ScaleKind::none;
+  casts[7].scale_of = ScaleOf::mean_abs;
+  return casts;
+}
+
 TEST(Conformance, RoundingBackward) {
   for (const Storage storage : kStorages)
     for (const RoundingGradient gradient : {RoundingGradient::clip, RoundingGradient::dge})
-      for (const std::string_view name : {"mxfp4", "nvfp4", "mxfp6_e2m3", "int8", "fp8_e4m3"})
+      for (Operand cast : casts_that_pass())
         for (const int hadamard : {0, 32}) {
-          Operand cast = operand_of(name);
           cast.gradient = gradient;
           const OperandSpec spec = spec_of(cast, {Contract::cols, Side::left}, 19, 150, hadamard,
                                            multiple_of(cast, cast, hadamard));
           const Matrix source = source_of(spec, 70);
           conform(fmt::format("rounding_backward {} {}", describe(cast), hadamard), storage,
                   [&](const Place& with) {
-                    const Tensor x = with.fp32(spread(19, spec.k_padded(), 71, 3));
                     const Tensor from = with.activation(source);
-                    Tensor y = with.activation(spread(19, spec.k_padded(), 72, 1));
-                    PrepareContext context = drawing();
-                    context.update_history = false;
-                    with.execute(RoundingBackward{.y = y,
-                                                  .x = x,
-                                                  .spec = spec,
-                                                  .source = from,
-                                                  .context = context,
-                                                  .into = Into::add});
-                    return Results{{"y", y.values()}};
+                    return Results{{"y", passed(with, spec, from, drawing())}};
                   });
         }
 }
@@ -210,6 +216,7 @@ TEST(Conformance, DelayedScaling) {
           context.update_history = step != 2;
           all.emplace(fmt::format("values {}", step),
                       unpacked(with, spec, x, context).at("values"));
+          all.emplace(fmt::format("passed {}", step), passed(with, spec, with.fp32(x), context));
           with.execute(RollDelayedScale{.cast = cast, .state = context.delayed});
           all.emplace(fmt::format("scale {}", step), Matrix::row(encode_scale.values()));
           all.emplace(fmt::format("history {}", step), Matrix::row(history.values()));

@@ -42,7 +42,9 @@ Results taken(const Place& with, const OperandSpec& spec, int64_t rows, int64_t 
       const float value = straight ? expected.at(r, k) : expected.at(k, r);
       EXPECT_EQ(all.values.at(r, k), value) << describe(spec.cast) << " at " << r << ", " << k;
     }
-  return {{"values", all.values}, {"codes", all.codes}};
+  Results results{{"values", all.values}, {"codes", all.codes}};
+  if (straight) results.emplace("passed", passed(with, spec, plain, context));
+  return results;
 }
 
 TEST(Conformance, OperandsOfStoredWeights) {

@@ -50,8 +50,8 @@ struct TakeLevel {
   }
 };
 
-/// A region by a warp: its scale and its codes.
-struct RoundRegion {
+/// The regions of an operand, each by a warp.
+struct Regions {
   BlockJob job;
   int64_t first_block;  ///< row of blocks
 
@@ -61,13 +61,6 @@ struct RoundRegion {
     return {i * y.scales.block_rows, end((i + 1) * y.scales.block_rows, y.rows),
             j * y.scales.block_cols, end((j + 1) * y.scales.block_cols, y.k_padded)};
   }
-  __device__ void put_scale(int64_t at, const RegionScale& by) const {
-    const BlockScales& scales = job.y.scales;
-    if (scales.kind == ScaleKind::e8m0 || scales.kind == ScaleKind::e4m3)
-      scales.data[at] = static_cast<uint8_t>(by.code);
-    else
-      reinterpret_cast<float*>(scales.data)[at] = by.stored;
-  }
   /// That of a stored tensor, whose elements the values are. [recipes.md §7, rule g]
   [[nodiscard]] __device__ RegionScale take_scale(int64_t row, int64_t k) const {
     const BlockScales& scales = job.taken.scales;
@@ -75,8 +68,29 @@ struct RoundRegion {
     const bool has_codes = scales.kind == ScaleKind::e8m0 || scales.kind == ScaleKind::e4m3;
     return {.stored = scales.value(at), .code = has_codes ? scales.data[at] : 0u};
   }
+  /// In every lane.
+  [[nodiscard]] __device__ RegionScale scale_of(const Region& part, int lane) const {
+    const bool is_whole = job.rule.cast.block.kind == Block::Kind::tensor && job.amax != nullptr;
+    const RegionScale by = job.rule.choose(job.values, part, is_whole ? *job.amax : 0.0f, lane);
+    const bool takes = job.taken.scales.data != nullptr && part.row < job.y.rows;
+    return takes && part.k < job.y.k ? take_scale(part.row, part.k) : by;
+  }
+};
+
+/// Scales and codes.
+struct RoundRegion {
+  Regions of;
+
+  __device__ void put_scale(int64_t at, const RegionScale& by) const {
+    const BlockScales& scales = of.job.y.scales;
+    if (scales.kind == ScaleKind::e8m0 || scales.kind == ScaleKind::e4m3)
+      scales.data[at] = static_cast<uint8_t>(by.code);
+    else
+      reinterpret_cast<float*>(scales.data)[at] = by.stored;
+  }
   [[nodiscard]] __device__ uint32_t code(const RegionRule& rule, const RegionScale& by, int64_t row,
                                          int64_t k) const {
+    const BlockJob& job = of.job;
     const OperandValues& values = job.values;
     const float z = values(row, k);
     const bool is_counted = job.stats != nullptr && k < values.from.k;
@@ -90,17 +104,15 @@ struct RoundRegion {
   }
 
   __device__ void operator()(int64_t unit, int lane) const {
+    const BlockJob& job = of.job;
     if (skips(job.control)) return;
     const CardOperand& y = job.y;
-    const int64_t across = y.scales.across, i = first_block + unit / across, j = unit % across;
+    const int64_t across = y.scales.across, i = of.first_block + unit / across, j = unit % across;
     if (job.stats != nullptr && i == 0 && j == 0 && lane == 0)
       count_values(job.stats, y.rows * y.k);
     const RegionRule& rule = job.rule;
-    const Region part = region(i, j);
-    const bool is_whole = rule.cast.block.kind == Block::Kind::tensor && job.amax != nullptr;
-    RegionScale by = rule.choose(job.values, part, is_whole ? *job.amax : 0.0f, lane);
-    if (job.taken.scales.data != nullptr && part.row < y.rows && part.k < y.k)
-      by = take_scale(part.row, part.k);
+    const Region part = of.region(i, j);
+    const RegionScale by = of.scale_of(part, lane);
     if (lane == 0) put_scale(i * across + j, by);
     const int together = y.codes.together();
     const int64_t wide = (part.width() + together - 1) / together;
@@ -108,6 +120,22 @@ struct RoundRegion {
       const int64_t row = part.row + n / wide, k = part.k + n % wide * together;
       const int count = part.k_end - k < together ? static_cast<int>(part.k_end - k) : together;
       y.codes.put(row, k, count, [&](int c) { return code(rule, by, row, k + c); });
+    }
+  }
+};
+
+/// What RoundingBackward makes of them; the encoder is given 0 of a block that is dropped.
+struct PassRegion {
+  Regions of;
+  PassedGradient passed;
+  __device__ void operator()(int64_t unit, int lane) const {
+    const BlockJob& job = of.job;
+    const int64_t across = job.y.scales.across;
+    const Region part = of.region(of.first_block + unit / across, unit % across);
+    const RegionScale by = of.scale_of(part, lane);
+    for (int64_t n = lane; n < part.size(); n += kWarp) {
+      const int64_t row = part.row + n / part.width(), k = part.k + n % part.width();
+      passed.put(row, k, by.is_nan ? 0.0f : job.rule.scaled(by, job.values(row, k)));
     }
   }
 };
@@ -147,22 +175,17 @@ void find_levels(Stream stream, const BlockJob& job) {
   for_each_place(stream, 1, 1, DecideLevels{y.scale, job.rule.cast, job.rule.range.max, job.amax});
 }
 
-}  // namespace
-
-void round_rows(Stream stream, const BlockJob& job, int64_t first, int64_t count) {
-  const BlockScales& scales = job.y.scales;
-  const int64_t blocks = (count + scales.block_rows - 1) / scales.block_rows;
-  for_each_row(stream, blocks * scales.across, RoundRegion{job, first / scales.block_rows});
-  if (job.rule.cast.rounding != Rounding::eden) return;
-  const int64_t group = job.values.from.hadamard.size;
-  NG_CHECK(group > 0 && group % scales.block_cols == 0, group, scales.block_cols);
-  for_each_place(stream, count, job.y.k_padded / group, CorrectScales{job, first});
+/// Regions that some rows consist of, which begin with one.
+int64_t count_regions(const BlockScales& scales, int64_t rows) {
+  return (rows + scales.block_rows - 1) / scales.block_rows * scales.across;
 }
 
-void prepare_blocks(Stream stream, const BlockJob& job, const Scratch& scratch) {
+/// use(job, first, count) of all rows, some at a time where they go through a Hadamard transform:
+/// that job has them transformed, in the scratch.
+template <class Use>
+void for_strips(Stream stream, const BlockJob& job, const Scratch& scratch, const Use& use) {
   const CardOperand& y = job.y;
-  if (y.scale != nullptr) find_levels(stream, job);
-  if (job.values.from.hadamard.size == 0) return round_rows(stream, job, 0, y.rows);
+  if (job.values.from.hadamard.size == 0) return use(job, 0, y.rows);
   const int64_t of_row = std::max<int64_t>(y.k_padded, 1);
   const int64_t room = static_cast<int64_t>(scratch.bytes / sizeof(float)) / of_row;
   const int64_t rows = room / y.scales.block_rows * y.scales.block_rows;
@@ -175,8 +198,36 @@ void prepare_blocks(Stream stream, const BlockJob& job, const Scratch& scratch) 
     const int64_t some = std::min(count, y.rows - first);
     for_each_row(stream, some * part.values.from.groups(),
                  TransformGroups{part.values.from, first, strip});
-    round_rows(stream, part, first, some);
+    use(part, first, some);
   }
+}
+
+}  // namespace
+
+void round_rows(Stream stream, const BlockJob& job, int64_t first, int64_t count) {
+  const BlockScales& scales = job.y.scales;
+  for_each_row(stream, count_regions(scales, count), RoundRegion{{job, first / scales.block_rows}});
+  if (job.rule.cast.rounding != Rounding::eden) return;
+  const int64_t group = job.values.from.hadamard.size;
+  NG_CHECK(group > 0 && group % scales.block_cols == 0, group, scales.block_cols);
+  for_each_place(stream, count, job.y.k_padded / group, CorrectScales{job, first});
+}
+
+void prepare_blocks(Stream stream, const BlockJob& job, const Scratch& scratch) {
+  if (job.y.scale != nullptr) find_levels(stream, job);
+  for_strips(stream, job, scratch, [&](const BlockJob& part, int64_t first, int64_t count) {
+    round_rows(stream, part, first, count);
+  });
+}
+
+void pass_blocks(Stream stream, const BlockJob& job, const PassedGradient& passed,
+                 const Scratch& scratch) {
+  if (job.y.scale != nullptr) find_levels(stream, job);
+  const BlockScales& scales = job.y.scales;
+  for_strips(stream, job, scratch, [&](const BlockJob& part, int64_t first, int64_t count) {
+    for_each_row(stream, count_regions(scales, count),
+                 PassRegion{{part, first / scales.block_rows}, passed});
+  });
 }
 
 }  // namespace ng::cuda

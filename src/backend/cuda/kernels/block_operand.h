@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backend/cuda/kernels/block_scale.h"
+#include "backend/cuda/kernels/passed_gradient.h"
 #include "backend/cuda/kernels/perform.h"
 
 namespace ng::cuda {
@@ -20,6 +21,10 @@ struct BlockJob {
 
 /// A source that goes through a Hadamard transform does so in the scratch, some rows at a time.
 void prepare_blocks(Stream stream, const BlockJob& job, const Scratch& scratch);
+
+/// RoundingBackward of one, of which neither codes nor scales of blocks are written.
+void pass_blocks(Stream stream, const BlockJob& job, const PassedGradient& passed,
+                 const Scratch& scratch);
 
 /// Rows [first, first + count) of one, which begin with a block.
 void round_rows(Stream stream, const BlockJob& job, int64_t first, int64_t count);

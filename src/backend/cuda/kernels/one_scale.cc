@@ -61,6 +61,12 @@ struct DecideScale {
   }
 };
 
+/// What the encoder is given of a value.
+__device__ inline float scaled(const ElementCast& element, float x, float prescale,
+                               const CardScale& scale) {
+  return element.kind == CodeKind::exact ? x : x * prescale * scale.multiplier;
+}
+
 struct RoundGroup {
   OperandGroups from;
   ElementCast element;
@@ -76,8 +82,7 @@ struct RoundGroup {
     for (int b = 0; b < kMostHadamardBlocks; ++b) {
       const int64_t place = from.at(unit, b, lane);
       if (b >= from.blocks() || place >= from.k_padded) continue;
-      const bool is_exact = element.kind == CodeKind::exact;
-      const float y = is_exact ? x[b] : x[b] * prescale * scale->multiplier;
+      const float y = scaled(element, x[b], prescale, *scale);
       const uint32_t code = code_of(element, y, from.draw_row(row, place),
                                     from.draw_col(row, place), from.whole_cols);
       codes.put(row, place, 1, [=](int) { return code; });
@@ -85,6 +90,22 @@ struct RoundGroup {
       count_nonfinite(stats, x[b]);
       count_rounded(stats, x[b], y, max, decode_element(element, code) == 0);
     }
+  }
+};
+
+struct PassGroup {
+  OperandGroups from;
+  ElementCast element;
+  float prescale;
+  const CardScale* scale;
+  PassedGradient passed;
+  __device__ void operator()(int64_t unit, int lane) const {
+    float x[kMostHadamardBlocks];
+    from.load(unit, lane, x);
+    for (int b = 0; b < kMostHadamardBlocks; ++b)
+      if (b < from.blocks())
+        passed.put(unit / from.groups(), from.at(unit, b, lane),
+                   scaled(element, x[b], prescale, *scale));
   }
 };
 
@@ -108,6 +129,21 @@ struct PutLargest {
   }
 };
 
+/// *job.scale, current, delayed or taken.
+void find_scale(Stream stream, const OneScaleJob& job) {
+  if (job.cast.is_unscaled() || job.taken != nullptr) {
+    for_each_place(stream, 1, 1, ForgetScale{job.scale});
+    if (job.taken != nullptr) for_each_place(stream, 1, 1, TakeScale{job.scale, job.taken});
+    return;
+  }
+  find_operand_largest(stream, job.from, job.scale);
+  for_each_place(
+      stream, 1, 1,
+      DecideScale{job.scale, first_fit(job.cast, job.range.max),
+                  job.cast.scaling == Scaling::delayed, job.cast.scale == ScaleKind::pow2, job.amax,
+                  job.delayed, job.update_history});
+}
+
 }  // namespace
 
 void find_operand_largest(Stream stream, const OperandGroups& from, CardScale* scale) {
@@ -116,21 +152,16 @@ void find_operand_largest(Stream stream, const OperandGroups& from, CardScale* s
 }
 
 void prepare_one_scale(Stream stream, const OneScaleJob& job) {
-  const int64_t units = job.from.rows * job.from.groups();
-  if (job.cast.is_unscaled() || job.taken != nullptr) {
-    for_each_place(stream, 1, 1, ForgetScale{job.scale});
-    if (job.taken != nullptr) for_each_place(stream, 1, 1, TakeScale{job.scale, job.taken});
-  } else {
-    find_operand_largest(stream, job.from, job.scale);
-    for_each_place(
-        stream, 1, 1,
-        DecideScale{job.scale, first_fit(job.cast, job.range.max),
-                    job.cast.scaling == Scaling::delayed, job.cast.scale == ScaleKind::pow2,
-                    job.amax, job.delayed, job.update_history});
-  }
-  for_each_row(stream, units,
+  find_scale(stream, job);
+  for_each_row(stream, job.from.rows * job.from.groups(),
                RoundGroup{job.from, job.element, job.range.max, job.prescale, job.codes, job.scale,
                           job.stats});
+}
+
+void pass_one_scale(Stream stream, const OneScaleJob& job, const PassedGradient& passed) {
+  find_scale(stream, job);
+  for_each_row(stream, job.from.rows * job.from.groups(),
+               PassGroup{job.from, job.element, job.prescale, job.scale, passed});
 }
 
 void perform(Stream stream, const FindOperandAmax& op, const Scratch& scratch) {

@@ -5,6 +5,7 @@
 #include "backend/cuda/kernels/element_cast.h"
 #include "backend/cuda/kernels/operand.h"
 #include "backend/cuda/kernels/operand_groups.h"
+#include "backend/cuda/kernels/passed_gradient.h"
 #include "format/scale.h"
 
 namespace ng::cuda {
@@ -29,5 +30,8 @@ struct OneScaleJob {
 void find_operand_largest(Stream stream, const OperandGroups& from, CardScale* scale);
 
 void prepare_one_scale(Stream stream, const OneScaleJob& job);
+
+/// RoundingBackward of one, whose codes are not made.
+void pass_one_scale(Stream stream, const OneScaleJob& job, const PassedGradient& passed);
 
 }  // namespace ng::cuda

@@ -77,10 +77,29 @@ size_t block_scale_place(const OperandSpec& spec) {
 }
 
 void require_operand(const OperandSpec& spec) {
-  if (spec.cast.gradient != RoundingGradient::straight)
-    throw Unsupported("cuda: " + describe(spec.cast));
   if (spec.cast.rounding == Rounding::eden && spec.hadamard.size == 0)
     throw Unsupported("cuda: operands in " + describe(spec.cast) + " without a Hadamard transform");
+}
+
+bool has_card_scale(const OperandSpec& spec) {
+  return has_one_scale(spec) || spec.cast.scale == ScaleKind::e4m3;
+}
+
+/// Shape, cast and blocks of one.
+CardOperand operand_without_storage(const OperandSpec& spec) {
+  require_operand(spec);
+  CardOperand operand;
+  operand.is_turned = spec.contract == Contract::rows;
+  operand.element = element_cast(spec.cast, {});
+  operand.stored = !is_read_in_place(spec);
+  operand.rows = spec.rows;
+  operand.k = spec.k;
+  operand.k_padded = spec.k_padded();
+  operand.codes = {nullptr, spec.k_padded(), code_bits(spec)};
+  if (has_one_scale(spec)) return operand;
+  operand.blocked = spec.cast.block.kind == Block::Kind::tile;
+  operand.scales = block_scales(spec, nullptr);
+  return operand;
 }
 
 /// Of an operand that is read in place.
@@ -124,20 +143,35 @@ struct MxGroups {
   }
 };
 
-void prepare_one(Stream stream, const OperandSpec& spec, const CardOperand& operand,
-                 const OperandGroups& from, const PrepareContext& context) {
-  prepare_one_scale(stream, {.from = from,
-                             .element = operand.element,
-                             .range = range_of(*spec.cast.element),
-                             .prescale = spec.cast.prescale,
-                             .codes = operand.codes,
-                             .scale = operand.scale,
-                             .stats = context.stats,
-                             .cast = spec.cast,
-                             .amax = context.amax,
-                             .delayed = context.delayed,
-                             .update_history = context.update_history,
-                             .taken = reinterpret_cast<const float*>(context.stored.scales.data)});
+OneScaleJob one_scale_job(const OperandSpec& spec, const CardOperand& operand,
+                          const OperandGroups& from, const PrepareContext& context) {
+  return {.from = from,
+          .element = operand.element,
+          .range = range_of(*spec.cast.element),
+          .prescale = spec.cast.prescale,
+          .codes = operand.codes,
+          .scale = operand.scale,
+          .stats = context.stats,
+          .cast = spec.cast,
+          .amax = context.amax,
+          .delayed = context.delayed,
+          .update_history = context.update_history,
+          .taken = reinterpret_cast<const float*>(context.stored.scales.data)};
+}
+
+BlockJob block_job(const OperandSpec& spec, const CardOperand& operand, const OperandGroups& from,
+                   const PrepareContext& context) {
+  const bool takes = context.stored.has_scales();
+  return {.values = {.from = from},
+          .y = operand,
+          .rule = {.cast = spec.cast,
+                   .range = range_of(*spec.cast.element),
+                   .element = operand.element,
+                   .statistic = statistic_rule(spec.cast),
+                   .second = operand.scale},
+          .amax = context.amax,
+          .stats = context.stats,
+          .taken = takes ? stored_source(context.stored) : StoredSource{}};
 }
 
 void prepare_mx(Stream stream, const OperandSpec& spec, const CardOperand& operand,
@@ -164,21 +198,11 @@ void prepare(Stream stream, PackedOperand& packed, const ConstView& source,
                      CountEach{operand, range_of(*spec.cast.element).max, context.stats});
     return;
   }
-  const bool takes = context.stored.has_scales();
-  if (has_one_scale(spec)) return prepare_one(stream, spec, operand, from, context);
-  if (is_mx(spec) && !takes) return prepare_mx(stream, spec, operand, from, context);
-  prepare_blocks(stream,
-                 {.values = {.from = from},
-                  .y = operand,
-                  .rule = {.cast = spec.cast,
-                           .range = range_of(*spec.cast.element),
-                           .element = operand.element,
-                           .statistic = statistic_rule(spec.cast),
-                           .second = operand.scale},
-                  .amax = context.amax,
-                  .stats = context.stats,
-                  .taken = takes ? stored_source(context.stored) : StoredSource{}},
-                 scratch);
+  if (has_one_scale(spec))
+    return prepare_one_scale(stream, one_scale_job(spec, operand, from, context));
+  if (is_mx(spec) && !context.stored.has_scales())
+    return prepare_mx(stream, spec, operand, from, context);
+  prepare_blocks(stream, block_job(spec, operand, from, context), scratch);
 }
 
 /// What Unpack is to write of an element.
@@ -230,27 +254,17 @@ size_t operand_bytes(const OperandSpec& spec) {
 
 CardOperand card_operand(const PackedOperand& packed) {
   const OperandSpec& spec = packed.spec;
-  require_operand(spec);
-  CardOperand operand;
-  operand.is_turned = spec.contract == Contract::rows;
-  operand.element = element_cast(spec.cast, {});
-  operand.rows = spec.rows;
-  operand.k = spec.k;
-  operand.k_padded = spec.k_padded();
-  if (is_read_in_place(spec)) {
+  CardOperand operand = operand_without_storage(spec);
+  if (!operand.stored) {
     operand.source = source_of(Prepare::kName, packed.source);
     return operand;
   }
   const size_t bytes = operand_bytes(spec);
   NG_CHECK(packed.bytes >= bytes, packed.bytes, bytes);
-  operand.stored = true;
-  auto* codes = reinterpret_cast<uint8_t*>(packed.storage);
-  operand.codes = {codes, spec.k_padded(), code_bits(spec)};
-  if (has_one_scale(spec) || spec.cast.scale == ScaleKind::e4m3)
+  operand.codes.data = reinterpret_cast<uint8_t*>(packed.storage);
+  if (has_card_scale(spec))
     operand.scale = reinterpret_cast<CardScale*>(packed.storage + bytes - sizeof(CardScale));
-  if (has_one_scale(spec)) return operand;
-  operand.blocked = spec.cast.block.kind == Block::Kind::tile;
-  operand.scales = block_scales(spec, codes + block_scale_place(spec));
+  if (!has_one_scale(spec)) operand.scales.data = operand.codes.data + block_scale_place(spec);
   return operand;
 }
 
@@ -261,6 +275,28 @@ void perform(Stream stream, const Prepare& op, const Scratch& scratch) {
 void perform(Stream stream, const PrepareBoth& op, const Scratch& scratch) {
   for (const PrepareBoth::Made& made : op.made)
     prepare(stream, *made.packed, op.source, made.context, scratch);
+}
+
+void perform(Stream stream, const RoundingBackward& op, const Scratch& scratch) {
+  const OperandSpec& spec = op.spec;
+  NG_CHECK(spec.contract == Contract::cols && op.context.stats == nullptr);
+  NG_CHECK(op.x.rows == spec.rows && op.x.cols <= spec.k_padded(), op.x.rows, op.x.cols);
+  NG_CHECK(op.y.rows == op.x.rows && op.y.cols == op.x.cols, op.y.rows, op.y.cols);
+  PrepareContext context = op.context;
+  context.update_history = false;
+  CardOperand operand = operand_without_storage(spec);
+  operand.element.key = context.key;
+  if (has_card_scale(spec)) operand.scale = scratch.take<CardScale>(RoundingBackward::kName, 1);
+  const OperandGroups from = operand_groups(spec, op.source, context);
+  const PassedGradient passed{.y = target_of(RoundingBackward::kName, op.y),
+                              .x = source_of(RoundingBackward::kName, op.x),
+                              .factor = gradient_factor_of(spec.cast),
+                              .into = op.into,
+                              .is_rounded = op.round == Compute::bf16};
+  if (has_one_scale(spec))
+    return pass_one_scale(stream, one_scale_job(spec, operand, from, context), passed);
+  pass_blocks(stream, block_job(spec, operand, from, context), passed,
+              scratch.behind<CardScale>(1));
 }
 
 void perform(Stream stream, const Unpack& op) {

@@ -72,6 +72,7 @@ void perform(Stream stream, const CrossEntropyLoss& op);
 void perform(Stream stream, const Prepare& op, const Scratch& scratch);
 void perform(Stream stream, const PrepareBoth& op, const Scratch& scratch);
 void perform(Stream stream, const FindOperandAmax& op, const Scratch& scratch);
+void perform(Stream stream, const RoundingBackward& op, const Scratch& scratch);
 void perform(Stream stream, const Unpack& op);
 void perform(Stream stream, const Gemm& op);
 void perform(Stream stream, const TurnBack& op);
