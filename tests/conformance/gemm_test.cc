@@ -16,6 +16,7 @@ struct GemmCase {
   Compute round = Compute::fp32;
   SumOrder sum = SumOrder::chain;
   float poison = 0;
+  float factor = 1;  ///< of sources' values
   bool bf16_sources = false, bf16_output = false;
 
   [[nodiscard]] std::string text() const {
@@ -31,9 +32,12 @@ void check_gemm(const GemmCase& g) {
   const int64_t multiple = multiple_of(g.left, g.right, g.hadamard);
   const OperandSpec left = spec_of(g.left, g.left_at, g.m, g.k, g.hadamard, multiple);
   const OperandSpec right = spec_of(g.right, g.right_at, g.n, g.k, g.hadamard, multiple);
-  Matrix a = source_of(left, 80);
+  Matrix a = source_of(left, 80), w = source_of(right, 81);
+  for (Matrix* x : {&a, &w})
+    for (int64_t r = 0; r < x->rows(); ++r)
+      for (int64_t c = 0; c < x->cols(); ++c) x->at(r, c) *= g.factor;
   if (g.poison != 0) a.at(a.rows() / 2, a.cols() / 2) = g.poison;
-  const Matrix w = source_of(right, 81), bias = Matrix(1, g.n).fill_uniform(82);
+  const Matrix bias = Matrix(1, g.n).fill_uniform(82);
   const Matrix before = Matrix(g.m, g.n, 3, 2).fill_uniform(83);
   const Storage storage = g.bf16_sources || g.bf16_output ? Storage::bf16 : Storage::fp32;
   conform(g.text(), storage, [&](const Place& with) -> Results {
@@ -111,6 +115,16 @@ TEST(Conformance, GemmAsTilesSum) {
     plain.bias = plain.bf16_output = true;
     check_gemm(plain);
   }
+  // Elements and sums on both sides of FP32's smallest normal number, and values that are none.
+  const Operand bf16 = operand_of("bf16");
+  for (const float factor : {0x1p-62f, 0x1p-120f})
+    check_gemm({.left = bf16,
+                .right = bf16,
+                .into = Into::carry,
+                .sum = SumOrder::tile32,
+                .factor = factor});
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), 3e38f})
+    check_gemm({.left = bf16, .right = bf16, .sum = SumOrder::tile32, .poison = bad});
 }
 
 // Larger than any panel or cache block a driver may use, on every side.

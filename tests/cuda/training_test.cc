@@ -24,7 +24,7 @@ constexpr const char* kMoreRecipes[] = {
     "fp8-lm",       "nvfp4",     "nvfp4-46",     "quartet2",         "int8",
     "nvint4-wgrad", "tetrajet",  "residual-fp8", "kahan-bf16",       "feedback-fp8",
     "sr-fp8",       "adam-mini", "muon",         "adamw-fp8-states", "precision-aware-fp8",
-    "gaussws-all",  "nipq",      "quartet",      "fp4-dge"};
+    "gaussws-all",  "nipq",      "quartet",      "fp4-dge",          "nvfp4-tile"};
 
 void expect_bits(const ModelConfig& model, std::span<const char* const> recipes, int64_t steps) {
   for (const char* recipe : recipes) expect_bits_of_ref(model, recipe, steps);

@@ -1,11 +1,12 @@
 // y (M, N) = alpha · A (M, K) · B (N, K)ᵀ + bias, by the accumulation rules of ref/gemm.h and to
-// its bits: one FP32 chain for each value, k ascending, or sums of integers or of blocks. A block
-// of threads takes a tile of 64 x 64 values, a thread 4 x 4 of them.
+// its bits: one FP32 chain for each value, k ascending, or sums of integers, of blocks or as matrix
+// tiles have them. A block of threads takes a tile of 64 x 64 values, a thread 4 x 4 of them.
 #include <algorithm>
 #include <cmath>
 
 #include "backend/cuda/kernels/operand.h"
 #include "backend/cuda/kernels/perform.h"
+#include "base/flush.h"
 #include "format/hadamard.h"
 
 namespace ng::cuda {
@@ -15,7 +16,7 @@ constexpr int kGemmThreads = 256;
 constexpr int kSide = 16;  ///< threads along M and N
 constexpr int kEach = 4;   ///< values of a thread along M and N, kSide apart
 constexpr int kGemmTile = kSide * kEach;
-constexpr int kDepth = kMxBlock;   ///< along K at a time
+constexpr int kDepth = kMxBlock;   ///< along K at a time, as many as SumOrder::tile32 sums
 constexpr int kLine = kDepth + 1;  ///< rows apart by one more: columns without conflicts
 
 constexpr int64_t kMxfp4Group = 128;
@@ -28,7 +29,12 @@ enum class SumRule : uint8_t {
   groups,    ///< both MXFP4: S_b·2^(ea + eb) in groups of 128 along K in FP64
   narrow,    ///< both blocked: acc = fl32(acc + fl32(fl32(S_b·fl32(ma·mb))·2^(ea + eb)))
   fp32,      ///< the same with scales of FP32: acc = fma(S_b, fl32(sa·sb), acc)
+  tile32,    ///< SumOrder::tile32
 };
+/// Elements are multiplied with the scales of their blocks before they are summed.
+constexpr bool decodes_first(SumRule rule) {
+  return rule == SumRule::chain || rule == SumRule::tile32;
+}
 
 struct GemmJob {
   Target y;
@@ -59,12 +65,13 @@ __device__ inline double times_scales(float s, const SplitScale& a, const SplitS
   return s * (a.m * b.m) * __builtin_bit_cast(double, exponent << 52);
 }
 
-__device__ inline float gemm_element(const CardOperand& operand, int64_t row, int64_t k,
-                                     bool decodes) {
-  const float element = operand.element_at(row, k);
-  if (!decodes || !operand.is_blocked() || row >= operand.rows || k >= operand.k_padded)
-    return element;
-  return element * operand.scale_at(row, k);
+template <SumRule kRule>
+__device__ float gemm_element(const CardOperand& operand, int64_t row, int64_t k) {
+  float element = operand.element_at(row, k);
+  const bool is_inside = row < operand.rows && k < operand.k_padded;
+  if (decodes_first(kRule) && operand.is_blocked() && is_inside)
+    element *= operand.scale_at(row, k);
+  return kRule == SumRule::tile32 ? flushed(element) : element;
 }
 
 /// The sums of a thread: what is finished, what is not, and the block at hand.
@@ -74,15 +81,27 @@ struct Sums {
   double group[kEach][kEach] = {};
   int32_t whole[kEach][kEach] = {};
   float part[kEach][kEach] = {};
+  float even[kEach][kEach] = {}, odd[kEach][kEach] = {};  ///< of a tile
 
-  __device__ void add(const float (&x)[kEach], const float (&z)[kEach]) {
+  /// Of the values `k` along K.
+  __device__ void add(const float (&x)[kEach], const float (&z)[kEach], int k) {
+    if constexpr (kRule == SumRule::tile32)
+      k % 2 == 0 ? add_to(even, x, z) : add_to(odd, x, z);
+    else
+      add_to(kRule == SumRule::chain ? acc : part, x, z);
+  }
+  /// Products of zeros that fill a tile are left out: they change signs of zeros alone, and at the
+  /// end -0 becomes +0.
+  __device__ void end_tile() {
     NG_UNROLL
     for (int i = 0; i < kEach; ++i) NG_UNROLL
-    for (int j = 0; j < kEach; ++j)
-      if constexpr (kRule == SumRule::chain)
-        acc[i][j] = std::fma(x[i], z[j], acc[i][j]);
-      else
-        part[i][j] = std::fma(x[i], z[j], part[i][j]);
+    for (int j = 0; j < kEach; ++j) {
+      acc[i][j] = flushed(flushed(acc[i][j]) + flushed(even[i][j] + odd[i][j]));
+      even[i][j] = odd[i][j] = 0;
+    }
+  }
+  [[nodiscard]] __device__ float value(int i, int j) const {
+    return kRule == SumRule::tile32 ? acc[i][j] + 0.0f : acc[i][j];
   }
 
   /// Of values from (row, col) on, which lie kSide apart, behind the block of `k`, which ends at
@@ -121,6 +140,14 @@ struct Sums {
   }
 
  private:
+  static __device__ void add_to(float (&sums)[kEach][kEach], const float (&x)[kEach],
+                                const float (&z)[kEach]) {
+    NG_UNROLL
+    for (int i = 0; i < kEach; ++i) NG_UNROLL
+    for (int j = 0; j < kEach; ++j)
+      sums[i][j] = kRule == SumRule::tile32 ? flushed_fma(x[i], z[j], sums[i][j])
+                                            : std::fma(x[i], z[j], sums[i][j]);
+  }
   /// One of a power of two too.
   [[nodiscard]] static __device__ float full(const SplitScale& s) { return s.m * pow2(s.e); }
 };
@@ -152,14 +179,14 @@ __global__ void __launch_bounds__(kGemmThreads, 2) multiply(GemmJob g) {
   const int thread = static_cast<int>(threadIdx.x);
   const int down = thread / kSide, across = thread % kSide;
   const int64_t row0 = int64_t{blockIdx.y} * kGemmTile, col0 = int64_t{blockIdx.x} * kGemmTile;
-  constexpr bool kHasBlocks = kRule != SumRule::chain;
+  constexpr bool kHasBlocks = !decodes_first(kRule);
   Sums<kRule> sums;
   take_carried(g, row0 + down, col0 + across, sums.acc);
   for (int64_t k0 = 0; k0 < g.a.k_padded; k0 += kDepth) {
     for (int i = thread; i < kGemmTile * kDepth; i += kGemmThreads) {
       const int r = i / kDepth, k = i % kDepth;
-      a[r * kLine + k] = gemm_element(g.a, row0 + r, k0 + k, !kHasBlocks);
-      b[r * kLine + k] = gemm_element(g.b, col0 + r, k0 + k, !kHasBlocks);
+      a[r * kLine + k] = gemm_element<kRule>(g.a, row0 + r, k0 + k);
+      b[r * kLine + k] = gemm_element<kRule>(g.b, col0 + r, k0 + k);
     }
     __syncthreads();
     const int depth = g.a.k_padded - k0 < kDepth ? static_cast<int>(g.a.k_padded - k0) : kDepth;
@@ -171,18 +198,19 @@ __global__ void __launch_bounds__(kGemmThreads, 2) multiply(GemmJob g) {
         x[i] = a[(down + i * kSide) * kLine + k];
         z[i] = b[(across + i * kSide) * kLine + k];
       }
-      sums.add(x, z);
+      sums.add(x, z, k);
       if (!kHasBlocks || (--left > 0 && k0 + k + 1 < g.a.k_padded)) continue;
       sums.end_block(g, row0 + down, col0 + across, k0 + k, k0 + k + 1);
       left = static_cast<int>(g.block);
     }
+    if constexpr (kRule == SumRule::tile32) sums.end_tile();
     __syncthreads();
   }
   NG_UNROLL
   for (int i = 0; i < kEach; ++i) NG_UNROLL
   for (int j = 0; j < kEach; ++j) {
     const int64_t row = row0 + down + i * kSide, col = col0 + across + j * kSide;
-    if (row < g.y.rows && col < g.y.cols) put_product(g, row, col, sums.acc[i][j]);
+    if (row < g.y.rows && col < g.y.cols) put_product(g, row, col, sums.value(i, j));
   }
 }
 
@@ -204,7 +232,8 @@ bool has_wide_scale(const Operand& cast) {
 }
 
 /// The row of the table in ref/gemm.h.
-SumRule rule_of(const GemmJob& job, const Operand& a, const Operand& b) {
+SumRule rule_of(const GemmJob& job, SumOrder order, const Operand& a, const Operand& b) {
+  if (order == SumOrder::tile32) return SumRule::tile32;
   if (job.a.is_blocked() != job.b.is_blocked()) return SumRule::chain;
   if (!job.a.is_blocked())
     return is_integer(a) && is_integer(b) ? SumRule::integers : SumRule::chain;
@@ -230,14 +259,14 @@ void multiply_by(Stream stream, SumRule rule, const GemmJob& job) {
       return launch_gemm<SumRule::narrow>(stream, job);
     case SumRule::fp32:
       return launch_gemm<SumRule::fp32>(stream, job);
+    case SumRule::tile32:
+      return launch_gemm<SumRule::tile32>(stream, job);
   }
 }
 
 }  // namespace
 
 void perform(Stream stream, const Gemm& op) {
-  if (op.sum != SumOrder::chain)
-    throw Unsupported("cuda: gemm in the order " + std::string(name_of(op.sum)));
   const OperandSpec &a = op.a->spec, &b = op.b->spec;
   NG_CHECK(a.k_padded() == b.k_padded(), a.k_padded(), b.k_padded());
   NG_CHECK(a.hadamard == b.hadamard, a.hadamard.size, b.hadamard.size);
@@ -252,10 +281,11 @@ void perform(Stream stream, const Gemm& op) {
               .is_rounded = op.round == Compute::bf16};
   const bool can_carry = a.cast.is_unscaled() && b.cast.is_unscaled() && job.factor == 1.0f;
   NG_CHECK(op.into != Into::carry || can_carry, job.factor);
+  NG_CHECK(op.sum == SumOrder::chain || (a.cast.factors_are_bf16() && b.cast.factors_are_bf16()));
   if (op.y.size() == 0) return;
-  const SumRule rule = rule_of(job, a.cast, b.cast);
+  const SumRule rule = rule_of(job, op.sum, a.cast, b.cast);
   if (rule == SumRule::integers) job.block = kDepth;
-  if (job.a.is_blocked() && job.b.is_blocked()) job.block = common_block(job.a, job.b);
+  if (!decodes_first(rule) && job.a.is_blocked()) job.block = common_block(job.a, job.b);
   multiply_by(stream, rule, job);
 }
 
