@@ -29,6 +29,16 @@ std::vector<int> whole_numbers(std::span<const std::string_view> words) {
   return numbers;
 }
 
+/// Of seeds, which CLI11 would wrap and clamp.
+std::string what_is_no_seed(const std::string& text) {
+  uint64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && stop == end
+             ? ""
+             : fmt::format("{}: a whole number from 0 to {}", text, ~uint64_t{0});
+}
+
 }  // namespace
 
 void add_base(Flags flags, std::string& base) {
@@ -71,15 +81,7 @@ std::string not_empty(const std::string& text) {
 }
 
 void add_seed(Flags flags, uint64_t& seed, const std::string& of_what) {
-  flags.setting("--seed N", seed, of_what)
-      .check([](const std::string& text) -> std::string {  // CLI11 wraps and clamps
-        uint64_t value = 0;
-        const char* end = text.data() + text.size();
-        const auto [stop, error] = std::from_chars(text.data(), end, value);
-        return error == std::errc() && stop == end
-                   ? ""
-                   : fmt::format("{}: a whole number from 0 to {}", text, ~uint64_t{0});
-      });
+  flags.setting("--seed N", seed, of_what).check(what_is_no_seed);
 }
 
 void add_cast_flags(Flags flags, CastWords& words) {
@@ -173,8 +175,10 @@ void MachineFlags::declare(Flags flags) {
   add_backend(flags, backend);
   declare_threads(flags);
   if (any_has_thread_order())
-    flags.option("--thread-order SEED", thread_order,
-                 "order in which the threads of an emulated card go on (the bits are the same)");
+    flags
+        .option("--thread-order SEED", thread_order,
+                "order in which the threads of an emulated card go on (the bits are the same)")
+        .check(what_is_no_seed);
 }
 
 void MachineFlags::declare_threads(Flags flags) { add_threads(flags, threads); }

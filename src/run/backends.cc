@@ -25,8 +25,8 @@ std::unique_ptr<Backend> make_backend(std::string_view name, Threads threads,
     if (row.name != name) continue;
     if (thread_order != 0 && !row.has_thread_order)
       throw Error({.place = "--backend",
-                   .problem = fmt::format("{} has no order of threads", name),
-                   .remedy = "0, or an emulated card"});
+                   .problem = fmt::format("{} has no order of threads {}", name, thread_order),
+                   .remedy = "no --thread-order or cuda.thread_order, or an emulated card"});
     return row.make(threads, thread_order);
   }
   throw Error({.place = "--backend",

@@ -93,6 +93,17 @@ TEST(CudaTraining, WhatTheCardLacksIsNamedBeforeTheFirstStep) {
   EXPECT_EQ(refused("inherit = \"mxfp4-sr-rht\""), "trains");
 }
 
+TEST(CudaTraining, AnOrderOfThreadsIsOfAnEmulatedCardAlone) {
+  try {
+    (void)make_backend("cpu", {1}, 3);
+    FAIL() << "cpu takes an order of threads";
+  } catch (const Error& refused) {
+    EXPECT_EQ(refused.what(), std::string("--backend: cpu has no order of threads 3: no "
+                                          "--thread-order or cuda.thread_order, or an emulated "
+                                          "card"));
+  }
+}
+
 class CudaCheckpoints : public ScratchFolder {
  protected:
   CudaCheckpoints() { identity_.model = Json::object(); }
