@@ -185,9 +185,12 @@ void MachineFlags::declare_threads(Flags flags) { add_threads(flags, threads); }
 
 Threads MachineFlags::use() const { return threads_of(threads); }
 
-std::unique_ptr<Backend> MachineFlags::other_than_cpu() const {
-  if (backend == "cpu" && thread_order == 0) return nullptr;
+std::unique_ptr<Backend> MachineFlags::make() const {
   return make_backend(backend, use(), thread_order);
+}
+
+std::unique_ptr<Backend> MachineFlags::other_than_cpu() const {
+  return backend == "cpu" && thread_order == 0 ? nullptr : make();
 }
 
 }  // namespace ng::cli

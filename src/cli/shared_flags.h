@@ -86,7 +86,8 @@ struct MachineFlags {
   /// --threads alone, of what only the cpu backend does.
   void declare_threads(Flags flags);
   [[nodiscard]] Threads use() const;
-  /// The backend, of commands that work on the kernels of `cpu` where it is that: then null.
+  [[nodiscard]] std::unique_ptr<Backend> make() const;
+  /// The same, of commands that work on the kernels of `cpu` where it is that: then null.
   [[nodiscard]] std::unique_ptr<Backend> other_than_cpu() const;
 };
 

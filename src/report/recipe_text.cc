@@ -27,6 +27,7 @@ std::string gemm_text(const GemmRecipe& gemm, std::string_view backend) {
 std::string how_it_runs(const GemmRecipe& gemm, std::string_view backend) {
   const Operand &left = gemm.left, &right = gemm.right;
   if (backend == "ref") return "reference loops";
+  if (backend != "cpu") return "plain arithmetic of a card's threads";
   if (left.is_fp32() && right.is_fp32()) return "native";
   OperandSpec a{.cast = left, .rows = 16, .k = 128, .hadamard = {}};
   a.k_multiple = k_multiple(left, right, {});

@@ -12,7 +12,7 @@
 
 namespace ng::report {
 
-/// How `backend` multiplies the operands of a GEMM: "native", "exact on integer dot products",
+/// How `backend` multiplies the operands of a GEMM. cpu: "native", "exact on integer dot products",
 /// "exact on BF16 dot products", or "exact on FP32 units" where every product of two elements is
 /// exact in FP32 and the instruction set in use has no units for the format itself.
 [[nodiscard]] std::string how_it_runs(const GemmRecipe& gemm, std::string_view backend);

@@ -25,8 +25,8 @@ View random_matrix(Run& run, int64_t rows, int64_t cols, uint32_t tensor, float 
 // A layer alone, with its own memory.
 class TimedLayer {
  public:
-  TimedLayer(const LayerKind& kind, int64_t tokens, Threads threads, const std::string& backend)
-      : run_(make_backend(backend, threads), 1) {
+  TimedLayer(const LayerKind& kind, int64_t tokens, std::unique_ptr<Backend> backend)
+      : run_(std::move(backend), 1) {
     weight_.id = kWeight;
     weight_.weight.value =
         stored_plainly(random_matrix(run_, kind.outputs, kind.inputs, kWeight, 0.02f));
@@ -110,15 +110,15 @@ std::vector<LayerKind> layer_kinds(const ModelConfig& config, const Recipe& reci
   return kinds;
 }
 
-LayerComparison compare_layer(const LayerKind& kind, int64_t tokens, Threads threads,
-                              const std::string& backend) {
+LayerComparison compare_layer(const LayerKind& kind, int64_t tokens,
+                              const std::function<std::unique_ptr<Backend>()>& backend) {
   constexpr int kLeastRounds = 4;  // the first one meets cold caches and pages
   constexpr int kMostRounds = 24;
   constexpr double kSeconds = 1;
   LayerKind fp32 = kind;
   fp32.recipe = Recipe::load("fp32").linear({.name = kind.names.front()}, 0);
-  TimedLayer narrow(kind, tokens, threads, backend);
-  TimedLayer wide(fp32, tokens, threads, backend);
+  TimedLayer narrow(kind, tokens, backend());
+  TimedLayer wide(fp32, tokens, backend());
   double spent = 0;
   for (int round = 0; round < kLeastRounds || (round < kMostRounds && spent < kSeconds); ++round)
     spent += narrow.run_once() + wide.run_once();

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -37,7 +39,8 @@ struct LayerComparison {
 
 /// One such layer's time, forward and backward each the best of several rounds. The recipe and FP32
 /// take turns, so that a machine that is slow for a while is slow for both.
-[[nodiscard]] LayerComparison compare_layer(const LayerKind& kind, int64_t tokens, Threads threads,
-                                            const std::string& backend);
+[[nodiscard]] LayerComparison compare_layer(
+    const LayerKind& kind, int64_t tokens,
+    const std::function<std::unique_ptr<Backend>()>& backend);
 
 }  // namespace ng

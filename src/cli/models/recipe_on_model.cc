@@ -11,7 +11,6 @@
 #include "recipe/phase_choice.h"
 #include "recipe/warnings.h"
 #include "report/recipe_text.h"
-#include "run/backends.h"
 #include "speed/layer_speed.h"
 #include "train/metrics.h"
 #include "train/run_files.h"
@@ -43,12 +42,13 @@ std::string runs_text(const Json& layers) {
 
 // What measures a whole step of the same.
 std::string whole_step_command(const std::string& named, const std::string& phase,
-                               const StepFlags& step) {
+                               const StepFlags& step, const std::string& backend) {
   std::vector<std::string> words = {"bench", "step", "--model", step.model};
   if (!step.base.empty()) words.insert(words.end(), {"--base", step.base});
   words.insert(words.end(), {"--recipe", named, "--batch", std::to_string(step.batch), "--seq",
                              std::to_string(step.length)});
   if (!phase.empty()) words.insert(words.end(), {"--phase", phase});
+  if (backend != "cpu") words.insert(words.end(), {"--backend", backend});
   return shell_command(words);
 }
 
@@ -73,7 +73,7 @@ Json measured_on(const ModelConfig& config, const Recipe& recipe,
     Json layers = Json::array();
     double seconds = 0, fp32_seconds = 0;
     for (const LayerKind& kind : layer_kinds(config, recipe, phase.index)) {
-      const auto [measured, in_fp32] = compare_layer(kind, tokens, threads, machine.backend);
+      const auto [measured, in_fp32] = compare_layer(kind, tokens, [&] { return machine.make(); });
       const auto count = static_cast<double>(kind.names.size());
       layers.push_back({{"layers", kind.names},
                         {"outputs", kind.outputs},
@@ -152,7 +152,7 @@ void print_recipe_on_model(const std::string& named, const std::string& phase, S
   const Recipe recipe = Recipe::load(named);
   const ModelConfig config = step.config();
   for (const std::string& warning : phase_warnings(recipe, layers_of(config))) note(warning);
-  const auto backend = make_backend(machine.backend, machine.use());
+  const auto backend = machine.make();
   const StepSettings settings{
       .sequences = step.batch, .length = step.length, .micros = 1, .optimizer = {}};
   const MemoryPlan plan = plan_memory(*backend, config, recipe, RecomputePolicy::none, settings);
@@ -161,10 +161,11 @@ void print_recipe_on_model(const std::string& named, const std::string& phase, S
   for (const ParameterSpec& spec : parameter_table(config)) parameters += spec.rows * spec.cols;
   Json measured = measured_on(config, recipe, phases_of(recipe, phase, step.model), step, machine);
   measured["memory"] = memory_event(plan, fp32, parameters);
-  measured["whole_step"] = whole_step_command(named, phase, step);
+  measured["whole_step"] = whole_step_command(named, phase, step, machine.backend);
   for (Json& one : measured["phases"]) {
     const bool is_only = one["words"].get<std::string>().empty();
-    one["whole_step"] = whole_step_command(named, is_only ? "" : one["phase"].dump(), step);
+    one["whole_step"] =
+        whole_step_command(named, is_only ? "" : one["phase"].dump(), step, machine.backend);
   }
   print_either(json, measured,
                text_of(measured) + "\n" + report::matches_text(recipe.matches(layers_of(config))) +
