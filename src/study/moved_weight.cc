@@ -41,6 +41,7 @@ std::span<const UpdateWay> update_ways() {
       {.name = "nearest"},
       {.name = "stochastic", .rule = UpdateRule::stochastic},
       {.name = "precision_aware", .rule = UpdateRule::precision_aware},
+      {.name = kAsPrinted, .rule = UpdateRule::precision_aware, .search = StepSearch::printed},
       {.name = "kahan", .rule = UpdateRule::kahan, .carry = "bf16"},
       {.name = "residual 8", .rule = UpdateRule::residual, .carry = "int8"},
       {.name = "residual 4", .rule = UpdateRule::residual, .carry = "int4"},
@@ -81,12 +82,13 @@ void MovedWeight::put(std::span<const float> w) {
 
 void MovedWeight::step(std::span<const float> u, float lr, const RandomKey& key) {
   run_.upload(floats_.as<float>().data, u);
-  run_.execute(Update{.optimizer = OptimizerRule::direction,
-                      .weight = {.value = value_, .carry = carry_, .rule = way_.rule},
-                      .grad = floats_,
-                      .numbers = {.lr = lr},
-                      .key = key,
-                      .report = report_});
+  run_.execute(
+      Update{.optimizer = OptimizerRule::direction,
+             .weight = {.value = value_, .carry = carry_, .rule = way_.rule, .search = way_.search},
+             .grad = floats_,
+             .numbers = {.lr = lr},
+             .key = key,
+             .report = report_});
 }
 
 UpdateReport MovedWeight::report() const { return run_.read(report_); }

@@ -24,7 +24,11 @@ struct UpdateWay {
   UpdateRule rule = UpdateRule::nearest;
   const char* carry = nullptr;  ///< element of what is kept beside the weight; null: nothing
   bool is_wide = false;         ///< the weight is FP32 instead, as a master would be
+  StepSearch search = StepSearch::norms;  ///< of precision_aware
 };
+/// precision_aware as source 000 prints its search.
+inline constexpr std::string_view kAsPrinted = "as printed";
+
 /// Every rule that takes a bare direction (momentum_feedback wants a moment), then FP32.
 [[nodiscard]] std::span<const UpdateWay> update_ways();
 [[nodiscard]] const UpdateWay& update_way(std::string_view name);

@@ -145,7 +145,7 @@ struct Picture {
   bool log_y;
   double low, high;
 };
-constexpr Picture kPictures[] = {{"rho", "‖Δ‖/‖Δ*‖", true, 1e-4, 1e4},
+constexpr Picture kPictures[] = {{"rho", "‖Δ‖/‖Δ*‖", true, 1e-4, 1e6},
                                  {"pi", "projection", false, -0.1, 1.3},
                                  {"cosine", "cosine", false, 0, 1},
                                  {"changed", "share changed", true, 1e-7, 1}};
@@ -215,20 +215,21 @@ std::string stalls_text(const Steps& steps, std::string_view way) {
 /// BF16 at 1e-6.
 std::string rules_text(const Steps& steps) {
   const auto at = [&](std::string_view way) { return column_of(steps[kBf16], way)[5]; };
-  const StepMetrics aware = at("precision_aware"), mean = at(kExpectation),
-                    residual = at("residual 8");
+  const StepMetrics aware = at("precision_aware"), printed = at(kAsPrinted),
+                    mean = at(kExpectation), residual = at("residual 8");
   const bool few_stand_for_all = aware.changed > 0 && aware.changed < 0.5;
   return fmt::format(
       "At 1e-6 in BF16 the step of precision_aware is {:.2f} times as long as was asked for, and "
       "its cosine to it is {:.3f}: {:.2g} of the weights move{}. Stochastic rounding has "
       "projection {:.3f} in expectation and {:.3g} times the length{}; with a residual of 8 bits "
-      "it is {:.3f} and {:.3g} times.",
+      "it is {:.3f} and {:.3g} times. As source 000 prints its search, for squared norms, the step "
+      "is {:.4g} times as long, with cosine {:.3f}.",
       aware.rho, aware.cosine, aware.changed,
       few_stand_for_all ? ", those whose step brings them first to a border of rounding, and "
                           "stand for all others"
                         : "",
       mean.pi, mean.rho, mean.rho > 1.5 * mean.pi ? ", all of the surplus noise" : "", residual.pi,
-      residual.rho);
+      residual.rho, printed.rho, printed.cosine);
 }
 
 /// Where u follows w, weights with one mantissa reach a border at one step.

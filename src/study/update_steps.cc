@@ -108,7 +108,7 @@ OneStep one_step(const UpdateSubject& subject, const WeightFormat& format, Direc
       if (way.rule == UpdateRule::stochastic)
         result.expected.push_back(
             expected_metrics(w, u, lr, weight.cast(), weight.encode_scale(), settings.threads));
-      if (way.rule == UpdateRule::precision_aware)
+      if (way.rule == UpdateRule::precision_aware && way.search == StepSearch::norms)
         result.alpha.push_back(weight.report().alpha / lr);
     }
     progress.step();
@@ -248,8 +248,12 @@ Section trajectory_section(const UpdateSubject& subject, const Settings& setting
   Section section = section_of("update", "trajectory", {error, projection, carried},
                                {{"steps", kTrajectorySteps}});
   if (std::any_of(error.values.begin(), error.values.end(),
-                  [](const Value& value) { return std::isfinite(value.found); }))
-    section.charts.push_back(bars_of(error, "error / distance"));  // else the sums overflowed
+                  [](const Value& value) { return std::isfinite(value.found); })) {
+    Chart chart = bars_of(error, "error / distance");  // else the sums overflowed
+    // It goes a hundred times too far: beside it all others would be 0.
+    std::erase_if(chart.series, [](const Series& way) { return way.name == kAsPrinted; });
+    section.charts.push_back(std::move(chart));
+  }
   return section;
 }
 
