@@ -18,7 +18,10 @@ from . import _bit_widths, _gradients
 from ._engine import Engine
 from ._family import Family, family_of
 from ._ids import Ids
-from ._layers import Linear, converted_class, is_linear, is_turned, own_class
+from ._layers import (
+    Linear, converted_class, is_linear, is_turned, open_fast_paths, own_class, require_outermost,
+    shut_fast_paths,
+)
 from ._names import Names, Namer, depth_of, is_adapter, is_meant
 from ._recipe import AnyRecipe, core_recipe, has_auto_scales, left_to_others, recipe_words
 from ._state import LayerState
@@ -116,6 +119,8 @@ def convert(
     with _converting:
         loaded = core_recipe(recipe)
         chosen, skipped = _choose(model, left, meant)
+        for module, layer in chosen.items():
+            require_outermost(layer, module)
         named = _named(model, chosen, names)
         _require_unshared(model, {id(m.weight): name for name, m in chosen.items()}, chosen)
         depth = depth_of(named.values(), blocks)
@@ -139,10 +144,14 @@ def convert(
             states[module] = state
         report = Conversion(loaded.name, [], skipped, list(loaded.warnings), left_to_others(loaded))
         report.warnings += _warnings(model, loaded, steps)
+        report.warnings += _by_glob(_others(model, skipped))
+        if engine == "torch" and '"tile32"' in loaded.resolved:
+            report.warnings.append("torch operations sum in torch's order, not as the recipe's sum")
         report.warnings += loaded.model_warnings(list(named.values()), depth)
         report.warnings += _by_glob(w for state in states.values() for w in _filled(state))
         auto_scales = has_auto_scales(loaded)
         report.layers = [_convert_layer(chosen[m], states[m], auto_scales) for m in states]
+        shut_fast_paths(model)
         _follow_passes(model)
         return report
 
@@ -200,6 +209,16 @@ def _warnings(model: nn.Module, recipe: _core.Recipe, steps: int | None) -> list
     if recipe.phases > 1 and steps is None:
         found.append(f"{recipe.name} has {recipe.phases} phases: the first holds without `steps`")
     return found
+
+
+def _others(model: nn.Module, skipped: list[str]) -> list[str]:
+    """Layers that are left in the recipe of a call before."""
+    return [
+        f"{module}: stays in {layer.ng_state.engine.recipe.name}, as it was"
+        for module in skipped
+        for layer in [model.get_submodule(module)]
+        if isinstance(layer, Linear)
+    ]
 
 
 def _filled(state: LayerState) -> list[str]:
@@ -307,6 +326,9 @@ def _follow_passes(model: Any) -> None:
 def restore(model: nn.Module) -> nn.Module:
     """The layers that convert found, with the values that they have now. Returns the model."""
     of: Any = model
+    for name, layer in layers_of(model).items():
+        require_outermost(layer, name)
+    open_fast_paths(model)
     for layer in layers_of(model).values():
         layer.__class__ = own_class(layer)
         del layer.ng_state

@@ -63,6 +63,9 @@ class Held(ABC):
 
     def require(self, tensor: Tensor, claim: str) -> None:
         """Raises Error for what no engine takes."""
+        if hasattr(tensor, "to_local"):  # a DTensor, of which a rank has a part
+            raise self.refuse(f"{claim} divided among ranks", "torch.optim, or whole parameters: "
+                              "narrowgauge.torch.gradient_hook")
         if tensor.layout != torch.strided:
             raise self.refuse(f"{claim} {tensor.layout}", "dense tensors: sparse=False")
         if tensor.dtype not in (torch.float32, torch.bfloat16):
@@ -113,6 +116,11 @@ class Held(ABC):
         return rows.t() if self.place.turned else rows.reshape(self.parameter.shape)
 
     def become_bf16(self) -> None:
+        if self.place.is_hooked:
+            raise self.refuse(
+                "is stored in BF16, and DistributedDataParallel waits for gradients in FP32",
+                "the optimizer of model.module before DistributedDataParallel(model)",
+            )
         grad, self.parameter.grad = self.parameter.grad, None
         self.parameter.data = self.parameter.data.to(torch.bfloat16)
         self.parameter.grad = None if grad is None else grad.to(torch.bfloat16)

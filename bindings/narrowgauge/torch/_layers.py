@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import torch
 from torch import Tensor, nn
 
-from .._errors import ArgumentError
+from .._errors import ArgumentError, Error
 from . import _anywhere, _inputs, _noise, _operators
 from ._state import LayerState
 
@@ -44,7 +44,7 @@ class Linear(_Mixin):
 
     def forward(self, x: Tensor) -> Tensor:
         state = self.ng_state
-        x = _operators.as_autocast(x)
+        x = _operators.as_autocast(x, state)
         _inputs.require_call(state, x, self.weight, self.bias)
         weight: Tensor = self.weight
         if self.ng_bits is not None:
@@ -102,8 +102,50 @@ def is_linear(layer: nn.Module) -> bool:
 
 def own_class(layer: nn.Module) -> type[Any]:
     """The class that a layer had before it was converted."""
-    cls = type(layer)
-    return cls.__mro__[2] if issubclass(cls, Linear) else cls
+    classes = type(layer).__mro__
+    return classes[classes.index(Linear) + 1] if Linear in classes else type(layer)
+
+
+def require_outermost(layer: nn.Module, module: str) -> None:
+    """Raises Error where a converted layer got another class since, as parametrizations do."""
+    if isinstance(layer, Linear) and type(layer).__mro__[1] is not Linear:
+        raise Error(f"is a {type(layer).__name__} since it was converted",
+                    "what made it so after convert or restore, or undone before", place=module)
+
+
+#: torch's fast paths in evaluation, which multiply by the weights of layers and never call these:
+#: attributes of modules that open one, and the values that keep it shut.
+_FAST_PATHS = (
+    (nn.TransformerEncoderLayer, "activation_relu_or_gelu", 0),
+    (nn.TransformerEncoder, "use_nested_tensor", False),
+    (nn.TransformerEncoder, "enable_nested_tensor", False),
+)
+
+
+def shut_fast_paths(model: nn.Module) -> None:
+    """Of modules around converted layers; what open_fast_paths restores lies in the modules."""
+    for module in model.modules():
+        if not isinstance(module, (nn.TransformerEncoderLayer, nn.TransformerEncoder)):
+            continue
+        if "ng_fast_path" in module.__dict__ or not _has_converted(module):
+            continue
+        kept: dict[str, Any] = {}
+        for cls, name, shut in _FAST_PATHS:
+            if isinstance(module, cls) and hasattr(module, name):
+                kept[name] = getattr(module, name)
+                setattr(module, name, shut)
+        module.__dict__["ng_fast_path"] = kept
+
+
+def open_fast_paths(model: nn.Module) -> None:
+    """As they were."""
+    for module in model.modules():
+        for name, value in module.__dict__.pop("ng_fast_path", {}).items():
+            setattr(module, name, value)
+
+
+def _has_converted(model: nn.Module) -> bool:
+    return any(isinstance(module, Linear) for module in model.modules())
 
 
 @functools.lru_cache(maxsize=None)

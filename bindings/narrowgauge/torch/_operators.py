@@ -37,8 +37,8 @@ def in_backward() -> bool:
     return False
 
 
-def as_autocast(x: Tensor) -> Tensor:
-    """What autocast hands to a layer."""
+def as_autocast(x: Tensor, state: LayerState) -> Tensor:
+    """What autocast hands to a layer; an Error under one that no recipe computes in."""
     if not isinstance(x, Tensor):  # which is refused next
         return x
     device = x.device.type
@@ -50,6 +50,8 @@ def as_autocast(x: Tensor) -> Tensor:
         is_on, dtype = torch.is_autocast_cpu_enabled(), torch.get_autocast_cpu_dtype()
     else:
         is_on, dtype = torch.is_autocast_enabled(), torch.get_autocast_gpu_dtype()
+    if is_on and dtype == torch.float16:
+        raise state.refuse("autocast to torch.float16", "torch.autocast(..., torch.bfloat16)")
     return x.to(dtype) if is_on and dtype == torch.bfloat16 else x
 
 

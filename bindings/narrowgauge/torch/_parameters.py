@@ -33,6 +33,7 @@ class Place:
     is_vector: bool = False  #: FP32, whatever the recipe stores, and decayed only where asked
     is_learned: bool = False  #: by noise on weights
     may_be_bf16: bool = False  #: all that reads it computes with BF16 too
+    is_hooked: bool = False  #: DistributedDataParallel waits for its gradient, of its type
 
 
 def places_of(
@@ -68,6 +69,7 @@ def places_of(
                 _id(parameter, readers[parameter], free + number), depth,
                 _is_turned(parameter, readers[parameter]), is_vector=parameter.dim() < 2,
                 may_be_bf16=all(isinstance(reader, Linear) for reader in readers[parameter]),
+                is_hooked=isinstance(model, nn.parallel.DistributedDataParallel),
             ),
             family,
         )

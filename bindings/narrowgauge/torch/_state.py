@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections import OrderedDict
-from typing import Any
+from typing import Any, Callable
 
 import torch
 from torch import Tensor
@@ -58,6 +58,7 @@ class LayerState:
         self._run: _core.LayerRun | None = None
         self._placed: Tensor | None = None
         self._weight: tuple[Any, ...] | None = None
+        self._weight_of: Callable[[], Tensor | None] = lambda: None  # what had it
         self._turned: Tensor | None = None
         self._used: tuple[int, int, int] = (-1, -1, 0)  # step, pass, uses in it
         self._passes: OrderedDict[Any, list[int]] = OrderedDict()
@@ -187,7 +188,12 @@ class LayerState:
         now = (weight.data_ptr(), version(weight), -1 if evaluates else step, sample(weight),
                *self._noise_of)  # fmt: skip
         kept, self._weight = self._weight == now, now
-        return kept
+        # Where that tensor is no more, another may lie at its address.
+        before = self._weight_of()
+        is_there = before is not None and before.data_ptr() == weight.data_ptr()
+        if not is_there:
+            self._weight_of = weakref.ref(weight)
+        return kept and (is_there or len(self._noise_of) > 0)
 
     @property
     def micro(self) -> int:
