@@ -74,6 +74,18 @@ std::string joined(const Range& words) {
   return text;
 }
 
+ScaleShape shape_of(const Block& block, int64_t rows, int64_t cols) {
+  if (block.kind == Block::Kind::tensor) return {1, 1};
+  if (block.kind == Block::Kind::row) return {rows, 1};
+  const int64_t down = block.rows, across = block.cols;
+  return {(rows + down - 1) / down, (cols + across - 1) / across};
+}
+
+double bits_of_scale(int bits, const Block& block) {
+  if (block.kind != Block::Kind::tile) return 0;
+  return bits / (static_cast<double>(block.rows) * block.cols);
+}
+
 Operand operand_of_preset(const Preset& preset) {
   Operand operand;
   operand.element = &element_format(preset.element);
@@ -149,7 +161,7 @@ bool Operand::factors_are_bf16() const {
   constexpr int kBf16Bits = 8, kE4m3Bits = 4;  // of significands
   const bool is_integer = element->kind == ElementKind::integer;
   const int bits = is_integer ? element->bits - 1 : element->mantissa_bits + 1;
-  if (element->exponent_bits > 8) return false;
+  if (element->exponent_bits > 8 || has_folded_scales()) return false;
   if (is_unscaled() || block.kind != Block::Kind::tile) return bits <= kBf16Bits;
   return scale != ScaleKind::fp32 && bits + (scale == ScaleKind::e4m3 ? kE4m3Bits : 0) <= kBf16Bits;
 }
@@ -175,11 +187,11 @@ const ElementFormat& scale_element(const Operand& operand) {
 }
 
 ScaleShape scale_shape(const Operand& operand, int64_t rows, int64_t cols) {
-  if (operand.is_unscaled()) return {};
-  if (operand.block.kind == Block::Kind::tensor) return {1, 1};
-  if (operand.block.kind == Block::Kind::row) return {rows, 1};
-  const int64_t down = operand.block.rows, across = operand.block.cols;
-  return {(rows + down - 1) / down, (cols + across - 1) / across};
+  return operand.is_unscaled() ? ScaleShape{} : shape_of(operand.block, rows, cols);
+}
+
+ScaleShape tensor_scale_shape(const Operand& operand, int64_t rows, int64_t cols) {
+  return operand.is_unscaled() ? ScaleShape{} : shape_of(operand.tensor_block, rows, cols);
 }
 
 bool has_scale_codes(const Operand& operand) {
@@ -190,10 +202,9 @@ int scale_bits(const Operand& operand) { return has_scale_codes(operand) ? 8 : 3
 
 double bits_per_value(const Operand& operand) {
   NG_CHECK(operand.element != nullptr);
-  if (operand.is_unscaled() || operand.block.kind != Block::Kind::tile)
-    return operand.element->bits;
-  return operand.element->bits +
-         scale_bits(operand) / (static_cast<double>(operand.block.rows) * operand.block.cols);
+  if (operand.is_unscaled()) return operand.element->bits;
+  return operand.element->bits + bits_of_scale(scale_bits(operand), operand.block) +
+         bits_of_scale(32, operand.tensor_block);
 }
 
 }  // namespace ng

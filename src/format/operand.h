@@ -38,6 +38,7 @@ struct Operand {
   Block block;
   ScaleKind scale = ScaleKind::none;
   ScaleKind tensor_scale = ScaleKind::none;  ///< second level: none, fp32 or pow2
+  Block tensor_block;                        ///< what one scale of the second level covers
   Scaling scaling = Scaling::current;
   int amax_history = 1024;  ///< delayed scaling only
   AmaxCompute amax_compute = AmaxCompute::max;
@@ -64,6 +65,9 @@ struct Operand {
   [[nodiscard]] bool is_unscaled() const { return scale == ScaleKind::none; }
   /// Floats of one power of two for the whole tensor: scaling moves no element between binades.
   [[nodiscard]] bool has_one_power_of_two() const;
+  /// Scales of the second level differ along the reduction, so that products read each block's
+  /// scale as one FP32 number, fl(scale · scale of its region). [linear.md 7]
+  [[nodiscard]] bool has_folded_scales() const { return tensor_block.kind == Block::Kind::tile; }
   /// BF16 holds every element with its block's scale, subnormal and infinite products aside; scales
   /// of rows and of the whole do not count.
   [[nodiscard]] bool factors_are_bf16() const;
@@ -99,13 +103,16 @@ struct Operand {
 [[nodiscard]] const ElementFormat& scale_element(const Operand& operand);
 /// Scales along the two dimensions of a matrix that is stored by this cast.
 [[nodiscard]] ScaleShape scale_shape(const Operand& operand, int64_t rows, int64_t cols);
+/// The same of the second level: the regions of tensor_block, the last ones short.
+[[nodiscard]] ScaleShape tensor_scale_shape(const Operand& operand, int64_t rows, int64_t cols);
 
 /// Whether scales are stored as codes of one byte: E8M0 and E4M3.
 [[nodiscard]] bool has_scale_codes(const Operand& operand);
 /// Of one stored scale: 8, or 32 in FP32.
 [[nodiscard]] int scale_bits(const Operand& operand);
 
-/// Bits per value including block scales (tensor scales count as 0), e.g. 4.25 for mxfp4.
+/// Bits per value including block scales and those of a tensor_block [r, c] (scales of the tensor
+/// and of rows count as 0), e.g. 4.25 for mxfp4.
 [[nodiscard]] double bits_per_value(const Operand& operand);
 
 }  // namespace ng

@@ -114,6 +114,23 @@ std::vector<Rule> gradient_rules(const Operand& o) {
   };
 }
 
+/// Regions of the second level hold whole blocks; eden's groups lie in one. [linear.md 5, 7]
+std::vector<Rule> region_rules(const Operand& o) {
+  const bool tile = o.tensor_block.kind == Block::Kind::tile;
+  const bool row = o.tensor_block.kind == Block::Kind::row;
+  const bool has_blocks = o.block.kind == Block::Kind::tile;
+  const bool is_cut =
+      tile && has_blocks &&
+      (o.tensor_block.rows % o.block.rows != 0 || o.tensor_block.cols % o.block.cols != 0);
+  const std::string region = block_text(o.tensor_block);
+  return {
+      {"tensor_block", is_cut || (row && has_blocks && o.block.rows != 1),
+       fmt::format("{} beside blocks of {}", region, block_text(o.block)), "whole blocks"},
+      {"tensor_block", tile && o.rounding == Rounding::eden, region + " beside \"eden\"",
+       "\"tensor\" or \"row\""},
+  };
+}
+
 /// What a kind of scale asks of the other properties.
 std::vector<Rule> rules_of_scale(const Operand& o) {
   const std::string scale = quoted(name_of(o.scale));
@@ -152,7 +169,8 @@ std::vector<Rule> rules_of_scale(const Operand& o) {
 std::optional<OperandConflict> conflict_of(const Operand& operand) {
   for (const std::vector<Rule>& rules :
        {element_rules(operand), rules_of_scale(operand), fit_rules(operand),
-        statistic_rules(operand), eden_rules(operand), gradient_rules(operand)})
+        statistic_rules(operand), eden_rules(operand), gradient_rules(operand),
+        region_rules(operand)})
     for (const Rule& rule : rules)
       if (rule.broken) return OperandConflict{rule.key, rule.problem, std::string(rule.remedy)};
   return {};

@@ -73,6 +73,9 @@ constexpr const char* kInMxfp4 = "format = \"mxfp4\"";
 constexpr const char* kInNvfp4 = "format = \"nvfp4\"";
 constexpr const char* kInDelayedFp8 = "format = \"fp8_e4m3\", scaling = \"delayed\"";
 
+constexpr KeyNeed kTensorScale = {
+    "a tensor_scale", [](const Operand& o) { return o.tensor_scale != ScaleKind::none; }};
+
 void add_element(Rows& rows) {
   rows.keys.push_back(
       {{{.path = "format",
@@ -121,12 +124,28 @@ void add_scale(Rows& rows) {
     o.scale_rule = o.scale == e4m3 ? ScaleRule::nearest : ScaleRule::floor;
   };
   rows.choice("tensor_scale", &Operand::tensor_scale, named<ScaleKind>(std::span(kKinds).first(3)),
-              "second scale, of the whole tensor, above e4m3 scales",
+              "second scale, of the whole tensor or of a tensor_block, above e4m3 scales",
               {.part = Part::scale,
                .field = "tensor_scale",
                .flag = {6, "second level: none, fp32 or pow2"}});
   rows.equation("tensor scale = amax of the tensor / (scale_max · fit)");
   rows.beside(kInNvfp4);
+}
+
+void add_tensor_block(Rows& rows) {
+  rows.own({.path = "tensor_block",
+            .expected = std::string(kTensorBlockExpected),
+            .doc = "values that share a second scale: all, a row, or r rows of c values each",
+            .type = "string or list",
+            .equation = "scale of a region = amax of the region / (scale_max · fit)",
+            .example = "[1, 128]",
+            .beside = kInNvfp4},
+           &Operand::tensor_block, read_tensor_block, print_block,
+           {.kind = Kind::block,
+            .part = Part::scale,
+            .need = kTensorScale,
+            .places = {"linear.fprop.input", "linear.fprop.weight", "linear.dgrad.grad",
+                       "linear.dgrad.weight", "linear.wgrad.grad", "linear.wgrad.input"}});
 }
 
 void add_delayed(Rows& rows) {
@@ -210,8 +229,7 @@ void add_fits(Rows& rows) {
               {.part = Part::scale,
                .field = "scale_max",
                .flag = {10, "e4m3 scale of the tensor's largest block"},
-               .need = {"a tensor_scale",
-                        [](const Operand& o) { return o.tensor_scale != ScaleKind::none; }}});
+               .need = kTensorScale});
   rows.equation("tensor scale = amax of the tensor / (scale_max · fit)");
   rows.keys.back().example = "256";
   rows.beside(kInNvfp4);
@@ -328,6 +346,7 @@ const std::vector<OperandKey>& operand_keys() {
     Rows rows;
     add_element(rows);
     add_scale(rows);
+    add_tensor_block(rows);
     add_delayed(rows);
     add_rule(rows);
     add_scale_of(rows);

@@ -21,6 +21,26 @@ bool is_for_operands(const ElementFormat& format) {
   return format.is_signed && format.kind != ElementKind::power;
 }
 
+/// "tensor", "row" or two numbers from 1 on.
+Block read_shape(const TomlItem& item, std::string_view expected) {
+  constexpr int64_t kMost = 65536;
+  if (item.value->is_string()) {
+    const std::string& name = item.value->as_string()->get();
+    if (name == "tensor") return {.kind = Block::Kind::tensor};
+    if (name == "row") return {.kind = Block::Kind::row};
+    item.refuse_value(std::string(expected));
+  }
+  const toml::array* array = item.value->as_array();
+  if (array == nullptr || array->size() != 2 || !array->get(0)->is_integer() ||
+      !array->get(1)->is_integer())
+    item.refuse_value(std::string(expected));
+  const int64_t rows = array->get(0)->as_integer()->get();
+  const int64_t cols = array->get(1)->as_integer()->get();
+  if (rows < 1 || rows > kMost || cols < 1 || cols > kMost)
+    item.refuse_value(std::string(expected));
+  return {.kind = Block::Kind::tile, .rows = int(rows), .cols = int(cols)};
+}
+
 }  // namespace
 
 const std::string& read_name(const TomlItem& item, std::span<const std::string_view> names) {
@@ -94,24 +114,15 @@ std::string print_fits(const Fits& fits) {
 }
 
 Block read_block(const TomlItem& item) {
-  const std::string expected(kBlockExpected);
-  if (item.value->is_string()) {
-    const std::string& name = item.value->as_string()->get();
-    if (name == "tensor") return {.kind = Block::Kind::tensor};
-    if (name == "row") return {.kind = Block::Kind::row};
-    item.refuse_value(expected);
-  }
-  const toml::array* array = item.value->as_array();
-  if (array == nullptr || array->size() != 2 || !array->get(0)->is_integer() ||
-      !array->get(1)->is_integer())
-    item.refuse_value(expected);
-  const int64_t rows = array->get(0)->as_integer()->get();
-  const int64_t cols = array->get(1)->as_integer()->get();
-  if (!is_power_of_two(rows) || rows > kMaxBlock || !is_power_of_two(cols) ||
-      cols < kMinBlockCols || cols > kMaxBlock)
-    item.refuse_value(expected);
-  return {.kind = Block::Kind::tile, .rows = int(rows), .cols = int(cols)};
+  const Block block = read_shape(item, kBlockExpected);
+  if (block.kind == Block::Kind::tile &&
+      (!is_power_of_two(block.rows) || block.rows > kMaxBlock || !is_power_of_two(block.cols) ||
+       block.cols < kMinBlockCols || block.cols > kMaxBlock))
+    item.refuse_value(std::string(kBlockExpected));
+  return block;
 }
+
+Block read_tensor_block(const TomlItem& item) { return read_shape(item, kTensorBlockExpected); }
 
 int read_random_bits(const TomlItem& item) {
   const int64_t bits = item.value->is_integer() ? item.value->as_integer()->get() : 0;

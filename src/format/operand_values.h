@@ -12,6 +12,8 @@ namespace ng {
 
 inline constexpr std::string_view kBlockExpected =
     "\"tensor\", \"row\" or [r, c] with r in 1, 2, 4 ... 128 and c in 16, 32, 64, 128";
+inline constexpr std::string_view kTensorBlockExpected =
+    "\"tensor\", \"row\" or [r, c] of whole blocks, r and c up to 65536";
 inline constexpr std::string_view kFitsExpected =
     "a number from 2^-16 to 2^16, or a list of 1 to 8 of them";
 
@@ -34,6 +36,8 @@ inline constexpr std::string_view kFitsExpected =
 
 /// "tensor", "row" or [r, c].
 [[nodiscard]] Block read_block(const TomlItem& item);
+/// The same of whole blocks, however many.
+[[nodiscard]] Block read_tensor_block(const TomlItem& item);
 [[nodiscard]] std::string print_block(const Block& block);
 
 /// Of a stochastic rounding.

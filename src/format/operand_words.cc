@@ -47,10 +47,10 @@ std::string numbers_toml(const std::string& words) {
 }  // namespace
 
 std::string word_of(const OperandKey& key, const Operand& operand) {
-  if (key.kind == Kind::block) return text_of(operand.block);
   std::string word;
   for (const char c : key.print(operand))
-    if (c != '"' && c != '[' && c != ']' && c != ' ') word += c;
+    if (c != '"' && c != '[' && c != ']' && c != ' ')
+      word += c == ',' && key.kind == Kind::block ? 'x' : c;
   return word;
 }
 

@@ -178,12 +178,14 @@ class Check {
     if (cast.is_unscaled()) return;
     if (cast.scale_of != ScaleOf::amax && cast.block.kind == Block::Kind::tensor)
       refuse(what + " has the mean of the whole matrix for its scale", "blocks");
-    if (along && cast.block.kind == Block::Kind::row)
-      refuse(what + " has a scale for each row, of which ranks have parts", "blocks");
-    const int64_t block = along ? cast.block.cols : cast.block.rows;
-    if (cast.block.kind == Block::Kind::tile && size % block != 0)
-      refuse(fmt::format("{}: {} values on each in blocks of {}", what, size, block),
-             "whole blocks");
+    for (const Block& shares : {cast.block, cast.tensor_block}) {
+      if (along && shares.kind == Block::Kind::row)
+        refuse(what + " has a scale for each row, of which ranks have parts", "blocks");
+      const int64_t block = along ? shares.cols : shares.rows;
+      if (shares.kind == Block::Kind::tile && size % block != 0)
+        refuse(fmt::format("{}: {} values on each in blocks of {}", what, size, block),
+               "whole blocks");
+    }
   }
 
   const ModelConfig& config_;

@@ -13,9 +13,12 @@ constexpr int64_t kPieceMultiple = 128;
 // No scale spans more tokens than divide a piece.
 bool is_divisible(const Operand& cast) {
   if (cast.is_unscaled()) return true;
+  const auto divides = [](const Block& block) {
+    return block.kind == Block::Kind::tile && kPieceMultiple % block.rows == 0 &&
+           kPieceMultiple % block.cols == 0;
+  };
   const bool two_levels = cast.scale == ScaleKind::e4m3 && cast.tensor_scale != ScaleKind::none;
-  return cast.block.kind == Block::Kind::tile && kPieceMultiple % cast.block.rows == 0 &&
-         kPieceMultiple % cast.block.cols == 0 && !two_levels;
+  return divides(cast.block) && (!two_levels || divides(cast.tensor_block));
 }
 
 // One FP32 chain of plain numbers along all tokens, which is carried from piece to piece.

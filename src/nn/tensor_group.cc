@@ -115,7 +115,8 @@ Tensor narrow_sum(Run& run, Tensor part, const Operand& wire) {
 
 bool has_scale_of_all(const Operand& cast) {
   return !cast.is_unscaled() &&
-         (cast.block.kind == Block::Kind::tensor || cast.tensor_scale != ScaleKind::none);
+         (cast.block.kind == Block::Kind::tensor ||
+          (cast.tensor_scale != ScaleKind::none && cast.tensor_block.kind == Block::Kind::tensor));
 }
 
 void store_by_group(Run& run, const Stored& y, const ConstView& x, const RandomKey& key) {

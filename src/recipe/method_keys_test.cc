@@ -1,5 +1,5 @@
-// Keys of published methods: from, scale_of, rounding = "eden", FP8 without scales. How they are
-// read, printed, refused and warned of; what they make is in tests/golden/linear.
+// Keys of published methods: from, scale_of, rounding = "eden", tensor_block, FP8 without scales.
+// How they are read, printed, refused and warned of; what they make is in tests/golden/linear.
 #include <gtest/gtest.h>
 
 #include "recipe/cast_words.h"
@@ -47,6 +47,20 @@ constexpr BadMethod kBadMethods[] = {
     {"linear.fprop = {weight={format='mxfp4', gradient='dge'}, hadamard=32}",
      "a.toml: linear.fprop.weight.gradient: \"dge\" beside linear.fprop.hadamard = 32, and "
      "linear.wgrad.input is made of the original: linear.wgrad.input.from = \"fprop\""},
+    {"weights.storage = {format='nvfp4', tensor_block='row'}",
+     "a.toml:1: weights.storage.tensor_block: not a key of this operand: in linear.fprop.input"},
+    {"linear.fprop.input = {format='mxfp4', tensor_block='row'}",
+     "a.toml:1: linear.fprop.input.tensor_block: has no effect here: together with a tensor_scale"},
+    {"linear.fprop.input = {format='nvfp4', tensor_block=[1, 0]}",
+     "a.toml:1: linear.fprop.input.tensor_block: [1, 0]: \"tensor\", \"row\" or [r, c] of whole "},
+    {"linear.fprop.input = {format='nvfp4', tensor_block=[1, 24]}",
+     "a.toml:1: linear.fprop.input.tensor_block: [1, 24] beside blocks of [1, 16]: whole blocks"},
+    {"linear.fprop.input = {format='nvfp4', block=[16, 16], tensor_block='row'}",
+     "a.toml:1: linear.fprop.input.tensor_block: \"row\" beside blocks of [16, 16]: whole blocks"},
+    {"linear.dgrad = {grad={format='nvfp4', rounding='eden', tensor_block=[1, 128]}, hadamard=32}",
+     "a.toml:1: linear.dgrad.grad.tensor_block: [1, 128] beside \"eden\": \"tensor\" or \"row\""},
+    {"linear.fprop = {input={format='nvfp4', tensor_block=[1, 32]}, sum='tile32'}",
+     "a.toml: linear.fprop.sum: \"tile32\" beside linear.fprop.input = nvfp4 tensor_block 1x32, "},
     {"linear.wgrad.center = 'operand'",
      "a.toml:1: linear.wgrad.center: unknown \"operand\": none or wide"},
     {"linear.fprop.center = 'wide'\nlinear.wgrad.input = {format='nvfp4', from='fprop'}",
@@ -79,6 +93,27 @@ TEST(MethodKeys, AreReadAndPrinted) {
             "{format = \"mxfp4\", gradient = \"dge\", dge_k = 3}");
   EXPECT_EQ(Recipe::parse(recipe.resolved_toml(), "b.toml").resolved_toml(),
             recipe.resolved_toml());
+}
+
+TEST(MethodKeys, RegionsAreReadPrintedAndHashed) {
+  const auto recipe = [](const std::string& key) {
+    return Recipe::parse("linear.fprop.input = {format = 'nvfp4'" + key + "}", "a.toml");
+  };
+  const Recipe plain = recipe("");
+  EXPECT_EQ(recipe(", tensor_block = 'tensor'").hash(), plain.hash()) << "the default";
+  for (const char* block : {"\"row\"", "[1, 128]", "[3, 48]"}) {
+    const Recipe other = recipe(std::string(", tensor_block = ") + block);
+    EXPECT_NE(other.hash(), plain.hash()) << block;
+    EXPECT_EQ(print_operand(other.settings(0).linear.fprop.left),
+              std::string("{format = \"nvfp4\", tensor_block = ") + block + "}");
+    EXPECT_EQ(Recipe::parse(other.resolved_toml(), "b.toml").hash(), other.hash());
+  }
+  Operand operand = plain.settings(0).linear.fprop.left;
+  EXPECT_EQ(bits_per_value(operand), 4.5);
+  operand.tensor_block = {.kind = Block::Kind::tile, .rows = 1, .cols = 128};
+  EXPECT_EQ(bits_per_value(operand), 4.75);
+  EXPECT_EQ(describe(operand), "nvfp4 tensor_block 1x128");
+  EXPECT_FALSE(operand.factors_are_bf16());
 }
 
 TEST(MethodKeys, AFormatForAllOperandsTakesNoMeanOff) {

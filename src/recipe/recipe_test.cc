@@ -46,7 +46,8 @@ const std::vector<std::string> kNamed = split_at_commas(
     "adamw-fp8-states,muon,mxfp8-nvidia,fp8-block,fp8-rowwise,fp8-rowwise-gw-hp,"
     "fp4-all-the-way,ufp4,mxfp4-det-hadamard,jetfire,switchback,tetrajet,"
     "nvfp4-fwd-bf16-bwd,mxfp8-fwd-nvfp4-bwd,nvfp4-46,quartet2,nvint4-wgrad,bf16-sr,"
-    "bf16-tile,fp8-current-tile,nvfp4-tile,quartet,quartet-even,fp4-dge,averis,averis-wide");
+    "bf16-tile,fp8-current-tile,nvfp4-tile,quartet,quartet-even,fp4-dge,averis,averis-wide,"
+    "tetrajet-v2,nvfp4-row,nvfp4-row-mxfp8-bwd,nvfp4-layer-signs");
 
 TEST(NamedRecipes, AllAreThereAndNoOthers) {
   std::vector<std::string> files;

@@ -35,6 +35,7 @@ class KeyWords {
       size("{}x{}", spec->rows, spec->k_padded());
       append("{} {} {} {} {}", cast.element->name, text_of(cast.block), name_of(cast.scale),
              name_of(cast.tensor_scale), spec->signed_zeros);
+      if (cast.tensor_block != Block()) append("{}", text_of(cast.tensor_block));
     }
     key_.work = static_cast<double>(a.rows * b.rows) * static_cast<double>(a.k_padded());
   }

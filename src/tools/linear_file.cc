@@ -124,6 +124,11 @@ Products products_of(const LinearInput& input, const OutsideLinear::Parts& parts
   return products;
 }
 
+std::vector<int64_t> grid_of(const Block& block, const ScaleShape& shape) {
+  if (block.kind == Block::Kind::tensor) return {1};
+  return {shape.rows, shape.cols};
+}
+
 void add_operand(OutputTensors& out, const RecordedOperand& made) {
   const Operand& cast = made.spec.cast;
   const std::vector<int64_t> shape = {made.spec.rows, made.spec.k_padded()};
@@ -134,9 +139,7 @@ void add_operand(OutputTensors& out, const RecordedOperand& made) {
     out.add(made.role + ".codes", "U16", shape, std::as_bytes(std::span(made.codes)));
   }
   if (!made.scales.empty()) {
-    const bool is_one = cast.block.kind == Block::Kind::tensor;
-    const std::vector<int64_t> grid =
-        is_one ? std::vector<int64_t>{1} : std::vector<int64_t>{made.shape.rows, made.shape.cols};
+    const std::vector<int64_t> grid = grid_of(cast.block, made.shape);
     if (has_scale_codes(cast)) {
       const std::vector<uint8_t> codes = made.scale_codes();
       out.add(made.role + ".scale", "U8", grid, std::as_bytes(std::span(codes)));
@@ -144,7 +147,8 @@ void add_operand(OutputTensors& out, const RecordedOperand& made) {
       out.add(made.role + ".scale", grid) = made.scales;
     }
     if (cast.scale == ScaleKind::e4m3)
-      out.add(made.role + ".tensor_scale", {1}) = {made.tensor_scale};
+      out.add(made.role + ".tensor_scale", grid_of(cast.tensor_block, made.levels)) =
+          made.tensor_scales;
   }
   out.add(made.role + ".values", shape) = made.values;
 }

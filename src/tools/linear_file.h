@@ -61,7 +61,7 @@ struct LinearFileReport {
 ///   G.O.codes         U8, of 16 bits U16: of operand O of GEMM G ("fprop.input"), (rows, length of
 ///                     the reduction, padded), after the transform; none of FP32
 ///   G.O.scale         what decodes the blocks, as `cast` has it: codes of E8M0 and E4M3, else F32
-///   G.O.tensor_scale  F32 (1), of E4M3 scales
+///   G.O.tensor_scale  F32 of E4M3 scales: (1), or one of each region of tensor_block
 ///   G.O.values        F32: element · scale · tensor_scale, a prescale still in it
 /// Throws Error for a layer that is no linear one, for what does not fit, and on failures of files;
 /// `out` then stays as it was.

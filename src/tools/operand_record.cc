@@ -54,24 +54,26 @@ void OperandRecord::operand(const PackedOperand& packed, const ConstView& source
                        .codes = {},
                        .shape = scale_shape(spec.cast, spec.rows, spec.k_padded()),
                        .scales = {},
+                       .levels = tensor_scale_shape(spec.cast, spec.rows, spec.k_padded()),
+                       .tensor_scales = {},
                        .values = {}};
   const auto blocks = static_cast<size_t>(made.shape.rows * made.shape.cols);
   const TemporaryTensor values(backend, spec.rows, spec.k_padded());
+  const auto levels = static_cast<size_t>(made.levels.rows * made.levels.cols);
   const BackendMemory codes(backend, count * sizeof(uint16_t)),
-      scales(backend, (blocks + 1) * sizeof(float));
+      scales(backend, blocks * sizeof(float)), tensor_scales(backend, levels * sizeof(float));
   const bool has_codes = spec.cast.element->bits <= 16;
   backend.execute(Unpack{.packed = &packed,
                          .first_row = 0,
                          .values = values.view(),
                          .codes = has_codes ? reinterpret_cast<uint16_t*>(codes.data()) : nullptr,
-                         .scales = blocks > 0 ? scales.floats() + 1 : nullptr,
-                         .tensor_scale = blocks > 0 ? scales.floats() : nullptr});
+                         .scales = blocks > 0 ? scales.floats() : nullptr,
+                         .tensor_scale = blocks > 0 ? tensor_scales.floats() : nullptr});
   made.values = values.download();
   if (has_codes) made.codes = taken_from<uint16_t>(backend, codes, count);
   if (blocks > 0) {
-    made.scales = taken_from<float>(backend, scales, blocks + 1);
-    made.tensor_scale = made.scales.front();
-    made.scales.erase(made.scales.begin());
+    made.scales = taken_from<float>(backend, scales, blocks);
+    made.tensor_scales = taken_from<float>(backend, tensor_scales, levels);
   }
   made.sqnr_db = sqnr_of(backend, packed, source, made.values);
   operands_.push_back(std::move(made));

@@ -16,9 +16,10 @@ struct RecordedOperand {
   std::vector<uint16_t> codes;  ///< (rows, k_padded); empty: FP32
   ScaleShape shape;             ///< of the scales; 0 × 0: none
   std::vector<float> scales;    ///< decode multipliers
-  float tensor_scale = 1;       ///< of the second level
-  std::vector<float> values;    ///< element · scale · tensor_scale
-  double sqnr_db = 0;           ///< against what was cast; NaN where that is all zeros
+  ScaleShape levels;            ///< of the second level
+  std::vector<float> tensor_scales;
+  std::vector<float> values;  ///< element · scale · tensor scale
+  double sqnr_db = 0;         ///< against what was cast; NaN where that is all zeros
 
   /// The scales as codes of one byte, where they are stored so.
   [[nodiscard]] std::vector<uint8_t> scale_codes() const;

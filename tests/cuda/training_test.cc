@@ -90,6 +90,7 @@ TEST(CudaTraining, WhatTheCardLacksIsNamedBeforeTheFirstStep) {
   };
   EXPECT_EQ(refused("weights = { storage = \"mxfp8_e4m3\", master = \"fp32\" }"),
             "cuda: update of float8_e4m3fn with scales");
+  EXPECT_EQ(refused("inherit = \"tetrajet-v2\""), "cuda: nvfp4 tensor_block 1x128");
   EXPECT_EQ(refused("inherit = \"mxfp4-sr-rht\""), "trains");
 }
 

@@ -253,7 +253,8 @@ def test_layers_of_golden_vectors(tmp_path):
 
 def test_every_named_recipe_has_the_bits_of_the_kernels():
     """All operands of all of them that ng.quantize makes: neither fp32's, nor those of delayed
-    scales or of means, of another element or of groups of a GEMM's transform."""
+    scales or of means, of another element, of second scales of regions or of groups of a GEMM's
+    transform."""
     seen = {}
     for name in ng.recipes():
         recipe = tomllib.loads(ng.Recipe(name).resolved)
@@ -267,7 +268,7 @@ def test_every_named_recipe_has_the_bits_of_the_kernels():
         given = {"format": spec} if isinstance(spec, str) else dict(spec)
         for key in ("from", "gradient", "dge_k", "dge_max"):  # of a layer's GEMMs, not of a cast
             given.pop(key, None)
-        others = given.keys() & {"scaling", "element", "scale_of"}
+        others = given.keys() & {"scaling", "element", "scale_of", "tensor_block"}
         is_made = not others and given.get("rounding") != "eden"
         if spec != "fp32" and is_made:
             assert_kernel_bits(x, given.pop("format"), given)

@@ -50,7 +50,8 @@ const std::vector<FeatureFactor>& factors() {
       {"subnormals", {"", ", subnormals = \"flush\""}},
       {"overflow", {"", ", overflow = \"special\""}},
       {"second scale",
-       {"", ", tensor_scale = \"none\"", ", tensor_scale = \"pow2\"", ", scale = \"pow2\""}},
+       {"", ", tensor_scale = \"none\"", ", tensor_scale = \"pow2\"", ", scale = \"pow2\"",
+        ", tensor_block = \"row\"", ", tensor_block = [2, 64]"}},
       {"input",
        {"\"bf16\"", "\"fp32\"", "\"fp16\"", "\"fp8_e4m3\"", "\"mxfp8_e4m3\"", "\"mxfp6_e3m2\"",
         "\"mxfp4\"", "\"mxint8\"", "\"nvfp4\"", "\"int8\""}},
@@ -87,6 +88,16 @@ std::string gradient_operand(const FeatureLevels& levels) {
   return text + "}";
 }
 
+/// An operand as a GEMM of a layer has it.
+Operand read_of_layer(const std::string& text) {
+  const toml::table table = parse_toml("grad = " + text, "feature matrix");
+  TomlItem item = *find_item(table, "grad", "");
+  item.path = "linear.dgrad.grad";
+  Operand operand = operand_of("fp32");
+  read_operand(operand, item);
+  return operand;
+}
+
 /// Is the gradient's operand one? Asks the reader of recipes, once per combination.
 class OperandCheck {
  public:
@@ -99,10 +110,8 @@ class OperandCheck {
 
  private:
   static bool is_operand(const std::string& text) {
-    const toml::table table = parse_toml("grad = " + text, "feature matrix");
     try {
-      Operand operand = operand_of("fp32");
-      read_operand(operand, *find_item(table, "grad", ""));
+      (void)read_of_layer(text);
       return true;
     } catch (const Error&) {
       return false;
@@ -191,10 +200,7 @@ std::string operand_with(std::string_view operand, std::string_view more) {
 }
 
 bool is_of_bf16(std::string_view operand) {
-  const toml::table table = parse_toml("it = " + std::string(operand), "feature matrix");
-  Operand read = operand_of("fp32");
-  read_operand(read, *find_item(table, "it", ""));
-  return read.factors_are_bf16();
+  return read_of_layer(std::string(operand)).factors_are_bf16();
 }
 
 /// The key of a GEMM's sums, where its operands go with it.

@@ -65,7 +65,14 @@ PackedLayout packed_layout(const OperandSpec& spec) {
   const size_t stored_rows = layout.interleaved ? (rows + 15) / 16 * 16 : rows;
   layout.elements_at = take(layout.bytes, stored_rows * static_cast<size_t>(k) * element_bytes);
   layout.scales_at = take(layout.bytes, rows * static_cast<size_t>(layout.blocks) * sizeof(float));
-  layout.tensor_at = take(layout.bytes, 16 * sizeof(float));
+  if (cast.tensor_block.kind == Block::Kind::tensor) {
+    layout.tensor_at = take(layout.bytes, 16 * sizeof(float));
+    return layout;
+  }
+  const ScaleShape regions = tensor_scale_shape(cast, spec.rows, k);
+  const size_t bytes = static_cast<size_t>(regions.rows * regions.cols) * sizeof(float);
+  layout.tensor_at = take(layout.bytes, bytes);
+  layout.factors_at = take(layout.bytes, bytes);
   return layout;
 }
 

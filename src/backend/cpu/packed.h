@@ -10,7 +10,9 @@
 //                               row (tiles of r rows repeat theirs): 2^(c-127) for E8M0 (c = 255:
 //                               NaN), decoded E4M3 for NVFP4, 1/s for FP8 blocks, s for integers,
 //                               1 where there is no scale. blocks = 1 for "row" and "tensor".
-//   tensor    [16]              FP32; [0]: scale of the whole tensor (NVFP4's s_t, else 1).
+//   tensor    [16]              FP32; [0]: scale of the whole tensor (NVFP4's s_t, else 1). With a
+//                               tensor_block those of all regions, [down][across]; behind them what
+//                               block scales follow from, TwoLevelScale::block of each.
 //
 // For example 100 rows of 96 values in mxfp4, E2M1 in blocks of 32 with E8M0 scales: int8 integers
 // -12 ... 12, multiples of 0.5. Interleaved they take 112 · 96 = 10,752 bytes. Bytes 0 ... 63 are
@@ -55,6 +57,7 @@ struct PackedLayout {
   size_t elements_at = 0;    ///< byte offsets into the storage
   size_t scales_at = 0;
   size_t tensor_at = 0;
+  size_t factors_at = 0;  ///< with a tensor_block: of TwoLevelScale::block
   size_t bytes = 0;
   int64_t k_padded = 0;
 

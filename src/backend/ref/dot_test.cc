@@ -20,7 +20,7 @@ using Codes = std::vector<uint16_t>;
 struct NarrowRows {
   explicit NarrowRows(const ref::Prepared& q) : spec(q.packed().spec), codes(q.codes()) {
     const ref::OperandParts parts = q.parts();
-    tensor_scale = *parts.tensor_scale;
+    tensor_scale = *parts.tensor_scales;
     const Operand& cast = spec.cast;
     block = cast.block.kind == Block::Kind::tile && !cast.is_unscaled() ? cast.block.cols : 0;
     per_row = cast.is_unscaled() ? 0 : block > 0 ? (spec.k + block - 1) / block : 1;

@@ -33,16 +33,22 @@ struct Factor {
            blocked() && spec.cast.block.cols == 32;
   }
   [[nodiscard]] bool fp32_scales() const {
-    return spec.cast.scale == ScaleKind::fp32 || spec.cast.scale == ScaleKind::pow2;
+    return spec.cast.scale == ScaleKind::fp32 || spec.cast.scale == ScaleKind::pow2 ||
+           spec.cast.has_folded_scales();
   }
   [[nodiscard]] const float* row(int64_t r) const { return parts.elements + r * spec.k_padded(); }
-  /// What is left to the end: the tensor or row scale, or NVFP4's s_t.
+  /// What is left to the end: the tensor or row scale, or NVFP4's s_t of all or of a row.
   [[nodiscard]] float late_scale(int64_t r) const {
     const float early = scaled() && !blocked() ? parts.scale(r, 0) : 1.0f;
-    return early * *parts.tensor_scale;
+    return spec.cast.has_folded_scales() ? early : early * parts.tensor_scale(r, 0);
+  }
+  /// Of a block, with its region's where that differs along K.
+  [[nodiscard]] float scale(int64_t r, int64_t k) const {
+    const float own = parts.scale(r, k);
+    return spec.cast.has_folded_scales() ? own * parts.tensor_scale(r, k) : own;
   }
   /// Element with its block's scale; blocked operands only.
-  [[nodiscard]] float decoded(int64_t r, int64_t k) const { return row(r)[k] * parts.scale(r, k); }
+  [[nodiscard]] float decoded(int64_t r, int64_t k) const { return row(r)[k] * scale(r, k); }
   /// As tiles read it.
   [[nodiscard]] float in_tile(int64_t r, int64_t k) const {
     if (k >= spec.k_padded()) return 0;
@@ -130,7 +136,7 @@ float narrow_scale_sum(const Dot& d) {
 float fp32_scale_sum(const Dot& d) {
   float acc = 0;
   for (int64_t k = 0; k < d.k; k += d.block) {
-    const float scale = d.a.parts.scale(d.i, k) * d.b.parts.scale(d.j, k);
+    const float scale = d.a.scale(d.i, k) * d.b.scale(d.j, k);
     acc = std::fma(element_chain(d, k, std::min(k + d.block, d.k), 0.0f), scale, acc);
   }
   return acc;

@@ -34,14 +34,15 @@
 //   Blocks b have the smaller of the two block lengths along K (it must divide the larger).
 //   S_b = FP32 fma chain from 0 over the block, k ascending (exact for FP4, FP6 and MXINT8 pairs).
 //   The scale of a block is m · 2^e: E8M0 has m = 1, e = code - 127; E4M3 has m = its value, e = 0;
-//   sa, sb are the decode multipliers as FP32 numbers (2^e, or the stored scale).
+//   sa, sb are the decode multipliers as FP32 numbers (2^e, or the stored scale). E4M3 scales under
+//   a tensor_block [r, c] are such, too: fl32(scale · s_t of its region) is the block's FP32 scale.
 //   scalbn rounds once, to nearest even, where the result leaves FP32's range, overflow to Inf.
 //
 // 2. Factor, applied once: acc = fl32(acc · factor),
 //      factor = fl32(fl32(ta · tb) · alpha),  alpha = fl32(h / (pa · pb)) with pa · pb in FP64,
 //    ta, tb: what is left to the end of each operand: its tensor or row scale (decode multiplier),
-//    NVFP4's s_t, else 1; pa, pb: prescales; h = 1/(g·c_g²) of the Hadamard transform: 1 for g = 0,
-//    16, 64 and 1/2 for g = 32, 128.
+//    NVFP4's s_t of the whole or of its row, else 1; pa, pb: prescales; h = 1/(g·c_g²) of the
+//    Hadamard transform: 1 for g = 0, 16, 64 and 1/2 for g = 32, 128.
 //
 // 3. Epilogue: t = fl32(acc + bias[n]) where there is a bias, which is read as it is; Into::add:
 //    t = fl32(y + t); round == Compute::bf16: t rounded to BF16, nearest even, overflow to Inf; y =

@@ -93,7 +93,7 @@ void expect_scales(const io::Safetensors& file, const std::string& name, const P
   }
   if (spec.cast.scale != ScaleKind::e4m3) return;
   const float encode_scale = io::to_floats(file.at(name + ".encode_scale")).at(0);
-  EXPECT_EQ(*q.parts().tensor_scale, 1.0f / encode_scale) << name;
+  EXPECT_EQ(*q.parts().tensor_scales, 1.0f / encode_scale) << name;
 }
 
 void expect_codes(const io::Safetensors& file, const std::string& name, const Prepared& q) {
@@ -339,7 +339,7 @@ TEST(Gemm, MixedPairsFollowTheSmallerBlockOrDecode) {
           chain = std::fma(mx.parts().elements[i * 64 + k], nv.parts().elements[j * 64 + k], chain);
         acc += chain * nv.parts().scale(j, first) * mx.parts().scale(i, first);
       }
-      EXPECT_EQ(narrow[at], acc * *nv.parts().tensor_scale);
+      EXPECT_EQ(narrow[at], acc * *nv.parts().tensor_scales);
       float whole = 0;
       for (int64_t k = 0; k < 64; ++k) whole = std::fma(mx.value(i, k), plain.value(j, k), whole);
       EXPECT_EQ(decoded[at], whole);

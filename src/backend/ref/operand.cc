@@ -64,7 +64,7 @@ void correct_scales(const Job& job, const std::vector<float>& before) {
       double squares = 0, products = 0;
       for (int64_t k = first; k < first + group; ++k) {
         const double y = before[static_cast<size_t>(r * k_padded + k)];
-        const double v = job.row(r)[k] * scales[k / parts.block_cols] * *parts.tensor_scale;
+        const double v = job.row(r)[k] * scales[k / parts.block_cols] * parts.tensor_scale(r, k);
         squares += y * y;
         products += y * v;
       }
@@ -77,40 +77,54 @@ void correct_scales(const Job& job, const std::vector<float>& before) {
   }
 }
 
-void scale_and_round(const Job& job) {
-  const OperandSpec& spec = job.spec;
-  const OperandParts& parts = job.parts;
-  const Region whole = {0, spec.rows, 0, spec.k_padded()};
-  TwoLevelScale two_level;
-  if (spec.cast.scale == ScaleKind::e4m3) {
-    const float amax = std::max(amax_of(job, whole).value, job.amax);
-    two_level = two_level_scale(spec.cast.tensor_scale, amax, first_fit(spec.cast, job.range.max),
-                                spec.cast.scale_max);
-  }
+/// Of the second level, in the blocks that lie in a region. What is stored has a scale for all.
+TwoLevelScale two_level_of(const Job& job, const Region& region) {
+  const Operand& cast = job.spec.cast;
   const ConstView& taken = job.context.stored;
-  if (taken.has_scales())
-    two_level.tensor = taken.scales.tensor != nullptr ? *taken.scales.tensor : 1;
-  *parts.tensor_scale = two_level.tensor;
-  const bool corrects = spec.cast.rounding == Rounding::eden && job.rounds;
-  const std::vector<float> before(job.row(0), job.row(corrects ? spec.rows : 0));
-  for (int64_t i = 0; i < parts.scale_rows; ++i) {
-    for (int64_t j = 0; j < parts.scale_cols; ++j) {
-      const Region region = {i * parts.block_rows, std::min((i + 1) * parts.block_rows, spec.rows),
-                             j * parts.block_cols,
-                             std::min((j + 1) * parts.block_cols, spec.k_padded())};
-      float& stored = parts.scales[i * parts.scale_cols + j];
+  TwoLevelScale scale;
+  if (cast.scale == ScaleKind::e4m3) {
+    const bool is_whole = cast.tensor_block.kind == Block::Kind::tensor;
+    const float amax = std::max(amax_of(job, region).value, is_whole ? job.amax : 0.0f);
+    scale =
+        two_level_scale(cast.tensor_scale, amax, first_fit(cast, job.range.max), cast.scale_max);
+  }
+  if (taken.has_scales()) scale.tensor = taken.scales.tensor != nullptr ? *taken.scales.tensor : 1;
+  return scale;
+}
+
+/// The blocks of a region. The last region is short, and so may blocks be.
+void scale_and_round(const Job& job, const Region& whole) {
+  const OperandParts& parts = job.parts;
+  const TwoLevelScale two_level = two_level_of(job, whole);
+  parts.tensor_scale(whole.row, whole.k) = two_level.tensor;
+  for (int64_t row = whole.row; row < whole.row_end; row += parts.block_rows) {
+    for (int64_t k = whole.k; k < whole.k_end; k += parts.block_cols) {
+      const Region region = {row, std::min(row + parts.block_rows, whole.row_end), k,
+                             std::min(k + parts.block_cols, whole.k_end)};
+      float& stored = parts.scale(row, k);
       RegionCast cast = scale_region(job, region, two_level, stored);
-      if (taken.has_scales()) cast = take_scale(job, region, cast, stored);
+      if (job.context.stored.has_scales()) cast = take_scale(job, region, cast, stored);
       round_region(job, cast, region);
     }
   }
+}
+
+void scale_and_round(const Job& job) {
+  const OperandSpec& spec = job.spec;
+  const OperandParts& parts = job.parts;
+  const bool corrects = spec.cast.rounding == Rounding::eden && job.rounds;
+  const std::vector<float> before(job.row(0), job.row(corrects ? spec.rows : 0));
+  for (int64_t row = 0; row < spec.rows; row += parts.region_rows)
+    for (int64_t k = 0; k < spec.k_padded(); k += parts.region_cols)
+      scale_and_round(job, {row, std::min(row + parts.region_rows, spec.rows), k,
+                            std::min(k + parts.region_cols, spec.k_padded())});
   if (corrects) correct_scales(job, before);
 }
 
 /// Of loaded values.
 void round_values(const Job& job) {
   const OperandSpec& spec = job.spec;
-  *job.parts.tensor_scale = 1.0f;
+  *job.parts.tensor_scales = 1.0f;
   if (spec.cast.is_fp32()) return;
   if (spec.cast.is_unscaled())
     round_region(job, {}, {0, spec.rows, 0, spec.k_padded()});
@@ -130,6 +144,7 @@ void check_spec(const OperandSpec& spec) {
            cast.block.rows, cast.block.cols);
   NG_CHECK(cast.scaling != Scaling::delayed || cast.block.kind == Block::Kind::tensor);
   NG_CHECK(cast.tensor_scale == ScaleKind::none || cast.scale == ScaleKind::e4m3);
+  NG_CHECK(cast.tensor_block == Block() || cast.tensor_scale != ScaleKind::none);
   NG_CHECK(cast.overflow == Overflow::saturate || cast.element->bits >= 8 ||
                cast.element->specials != Specials::none,
            cast.element->name);
@@ -140,24 +155,29 @@ OperandParts layout_of(const OperandSpec& spec, std::byte* storage, size_t& byte
   check_spec(spec);
   const Operand& cast = spec.cast;
   OperandParts parts;
-  parts.block_rows = std::max<int64_t>(spec.rows, 1);
-  parts.block_cols = std::max<int64_t>(spec.k_padded(), 1);
-  if (cast.block.kind != Block::Kind::tensor) parts.block_rows = 1;
-  if (cast.block.kind == Block::Kind::tile) {
-    parts.block_rows = cast.block.rows;
-    parts.block_cols = cast.block.cols;
-  }
+  const auto size_of = [&](const Block& block, int64_t& rows, int64_t& cols) {
+    const bool is_tile = block.kind == Block::Kind::tile;
+    rows = is_tile                             ? block.rows
+           : block.kind == Block::Kind::tensor ? std::max<int64_t>(spec.rows, 1)
+                                               : 1;
+    cols = is_tile ? block.cols : std::max<int64_t>(spec.k_padded(), 1);
+  };
+  size_of(cast.block, parts.block_rows, parts.block_cols);
+  size_of(cast.tensor_block, parts.region_rows, parts.region_cols);
+  const ScaleShape regions = tensor_scale_shape(cast, spec.rows, spec.k_padded());
+  parts.regions_across = std::max<int64_t>(regions.cols, 1);
   if (!cast.is_unscaled()) {
     parts.scale_rows = (spec.rows + parts.block_rows - 1) / parts.block_rows;
     parts.scale_cols = (spec.k_padded() + parts.block_cols - 1) / parts.block_cols;
   }
   const int64_t elements = spec.rows * spec.k_padded();
   const int64_t scales = parts.scale_rows * parts.scale_cols;
-  bytes = static_cast<size_t>(elements + scales + 1) * sizeof(float);
+  const int64_t regions_all = std::max<int64_t>(regions.rows * regions.cols, 1);
+  bytes = static_cast<size_t>(elements + scales + regions_all) * sizeof(float);
   if (storage != nullptr) {
     parts.elements = reinterpret_cast<float*>(storage);
     parts.scales = parts.elements + elements;
-    parts.tensor_scale = parts.scales + scales;
+    parts.tensor_scales = parts.scales + scales;
   }
   return parts;
 }
@@ -236,7 +256,8 @@ void perform(const Unpack& op) {
       const int64_t row = op.first_row + i;
       const float q = parts.elements[row * k_padded + k];
       const float scale = parts.scale_rows != 0 ? parts.scale(row, k) : 1.0f;
-      const float value = q * scale * *parts.tensor_scale;
+      const float level = parts.scale_rows != 0 ? parts.tensor_scale(row, k) : 1.0f;
+      const float value = q * scale * level;
       values.put(i, k, op.undoes_prescale ? value / spec.cast.prescale : value);
       if (op.codes == nullptr) continue;
       // Decoded codes are fixed points of the encoder; `special` keeps infinities.
@@ -246,7 +267,10 @@ void perform(const Unpack& op) {
   }
   if (op.scales != nullptr)
     std::copy_n(parts.scales, parts.scale_rows * parts.scale_cols, op.scales);
-  if (op.tensor_scale != nullptr) *op.tensor_scale = *parts.tensor_scale;
+  const ScaleShape regions = tensor_scale_shape(spec.cast, spec.rows, k_padded);
+  if (op.tensor_scale != nullptr)
+    std::copy_n(parts.tensor_scales, std::max<int64_t>(regions.rows * regions.cols, 1),
+                op.tensor_scale);
 }
 
 void perform(const TurnBack& op) {

@@ -5,8 +5,9 @@
 //   1. values of the source (FP32, or exact in it), transposed for Contract::rows; +0 for k >=
 //   spec.k
 //   2. Hadamard transform of groups along K (formats.md §7)
-//   3. scales from the amax of the values so far: per block, row or tensor, NVFP4's two levels, or
-//      the stored one (delayed scaling)
+//   3. scales from the amax of the values so far: per block, row or tensor, NVFP4's two levels (the
+//      second of the whole, or of each region of tensor_block [linear.md 7]), or the stored one
+//      (delayed scaling)
 //   4. · prescale, one FP32 rounding
 //   5. one rounding per element. Stochastic: R = random_bits(key, row + first_row, col + first_col,
 //      whole_cols) of the element's place in the untransposed, whole source; a value moved by
@@ -26,16 +27,22 @@ namespace ng::ref {
 
 /// Storage of a ref operand: everything decoded, one FP32 number per element.
 struct OperandParts {
-  float* elements = nullptr;      ///< [rows][k_padded]: decoded codes without any scale
-  float* scales = nullptr;        ///< decode multipliers [scale_rows][scale_cols]; NaN: E8M0 0xFF
-  float* tensor_scale = nullptr;  ///< [1]: NVFP4's s_t, else 1
-  int64_t scale_rows = 0;         ///< 0 × 0 where the cast has no scales
+  float* elements = nullptr;       ///< [rows][k_padded]: decoded codes without any scale
+  float* scales = nullptr;         ///< decode multipliers [scale_rows][scale_cols]; NaN: E8M0 0xFF
+  float* tensor_scales = nullptr;  ///< [regions down][across]: NVFP4's s_t, else 1
+  int64_t region_rows = 1;         ///< operand rows and values along K that share one of them
+  int64_t region_cols = 1;
+  int64_t regions_across = 1;
+  int64_t scale_rows = 0;  ///< 0 × 0 where the cast has no scales
   int64_t scale_cols = 0;
   int64_t block_rows = 1;  ///< operand rows and values along K that share a scale
   int64_t block_cols = 1;
 
-  [[nodiscard]] float scale(int64_t row, int64_t k) const {
+  [[nodiscard]] float& scale(int64_t row, int64_t k) const {
     return scales[row / block_rows * scale_cols + k / block_cols];
+  }
+  [[nodiscard]] float& tensor_scale(int64_t row, int64_t k) const {
+    return tensor_scales[row / region_rows * regions_across + k / region_cols];
   }
 };
 

@@ -344,7 +344,7 @@ void expect_operand(const io::Safetensors& file, const std::string& name, const 
                         : numbers[i])
         << prefix << " " << i;
   if (!has_codes) return;
-  EXPECT_EQ(*made.parts().tensor_scale, io::to_floats(file.at(prefix + ".tensor_scale")).at(0));
+  EXPECT_EQ(*made.parts().tensor_scales, io::to_floats(file.at(prefix + ".tensor_scale")).at(0));
 }
 
 TEST(Fits, EqualTheGoldenVectors) {

@@ -298,7 +298,7 @@ void expect_nvfp4_case(GoldenFile& file, const std::string& name) {
   const float encode_scale = file.scalar(name + ".encode_scale");
   // amax 0: formats.md 4.1 takes 1, the file FLT_MAX; all values are 0 either way.
   if (largest(x) > 0) {
-    EXPECT_EQ(*rows.parts().tensor_scale, 1.0f / encode_scale) << name;
+    EXPECT_EQ(*rows.parts().tensor_scales, 1.0f / encode_scale) << name;
   }
   expect_nvfp4(file, rows, name + ".te1d", 1);
   if (file.has(name + ".te2d.codes"))

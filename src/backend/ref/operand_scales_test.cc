@@ -134,7 +134,7 @@ TEST(Nvfp4, WorkedExamplesOfTheSpecification) {
                              .9f, -.25f, .1f, .02f},
                             32);
   const Prepared q(operand_of("nvfp4"), view_of(x, 1, 32), 16);
-  EXPECT_EQ(*q.parts().tensor_scale, 1.0f / 224.0f);
+  EXPECT_EQ(*q.parts().tensor_scales, 1.0f / 224.0f);
   EXPECT_EQ(q.parts().scale(0, 0), 448.0f);
   EXPECT_EQ(first_codes(q, 4), (Codes{7, 0xB, 1, 0}));
   EXPECT_EQ(q.parts().scale(0, 16), 32.0f);
@@ -155,7 +155,7 @@ TEST(Nvfp4, ZeroScaleBlocksKeepTheSignsOfTheirZeros) {
   EXPECT_EQ(stats.saturated, 0u);
   const Values zeros(32, 0.0f);
   const Prepared zero(operand_of("nvfp4"), view_of(zeros, 1, 32), 16);
-  EXPECT_EQ(*zero.parts().tensor_scale, 1.0f);
+  EXPECT_EQ(*zero.parts().tensor_scales, 1.0f);
   for (const float v : zero.values()) EXPECT_EQ(v, 0.0f);
 }
 
@@ -167,7 +167,7 @@ TEST(Nvfp4, NonFiniteValuesBecomeTheLargestAndAreCounted) {
   const Prepared q(operand_of("nvfp4"), view_of(x, 1, 32), 16, Contract::cols, counting(stats));
   EXPECT_EQ(q.code(0, 1), 7);
   EXPECT_EQ(q.code(0, 2), 0xF);
-  EXPECT_EQ(*q.parts().tensor_scale, 1.0f);  // the amax is infinite
+  EXPECT_EQ(*q.parts().tensor_scales, 1.0f);  // the amax is infinite
   EXPECT_EQ(stats.nan, 1u);
   EXPECT_EQ(stats.inf, 1u);
 }
@@ -185,7 +185,7 @@ TEST(Nvfp4, UpNeverClipsAndNearestDoes) {
   for (int64_t r = 0; r < 64; ++r)
     for (int64_t k = 0; k < 64; ++k)
       EXPECT_LE(std::fabs(x[static_cast<size_t>(r * 64 + k)]),
-                6.00001f * q.parts().scale(r, k) * *q.parts().tensor_scale);
+                6.00001f * q.parts().scale(r, k) * *q.parts().tensor_scales);
 }
 
 TEST(Nvfp4, TensorScaleNoneAndPow2) {
@@ -193,13 +193,13 @@ TEST(Nvfp4, TensorScaleNoneAndPow2) {
   Operand cast = operand_of("nvfp4");
   cast.tensor_scale = ScaleKind::none;
   const Prepared none(cast, view_of(x, 1, 16), 16);
-  EXPECT_EQ(*none.parts().tensor_scale, 1.0f);
+  EXPECT_EQ(*none.parts().tensor_scales, 1.0f);
   EXPECT_EQ(none.parts().scale(0, 0), 2.0f);                 // 12 / 6
   EXPECT_EQ(first_values(none, 4), (Values{12, -3, 1, 0}));  // 0.2 · 2 rounds to 0
   cast.tensor_scale = ScaleKind::pow2;
   const Prepared pow2(cast, view_of(x, 1, 16), 16);
-  EXPECT_EQ(*pow2.parts().tensor_scale, 0x1p-7f);  // 1/224 rounded up
-  EXPECT_EQ(pow2.parts().scale(0, 0), 256.0f);     // 2 · 2^7
+  EXPECT_EQ(*pow2.parts().tensor_scales, 0x1p-7f);  // 1/224 rounded up
+  EXPECT_EQ(pow2.parts().scale(0, 0), 256.0f);      // 2 · 2^7
   EXPECT_EQ(first_values(pow2, 4), (Values{12, -3, 1, 0}));
 }
 

@@ -3,7 +3,8 @@
 layers (numpy 2.4.6; checked one number at a time and, for lists of fits, against
 mit-han-lab/fouroversix) the cases of SET, with each case's recipe from FOLDER. `fits`: inputs, codes
 and scales under `fit`, `select` and `scale_max`; `keys`: all tensors under the keys that came after
-them; `products`: those of what becomes of products. Needs Python 3.11 alone."""
+them; `products`: those of what becomes of products; `regions`: those of tensor_block. Needs Python
+3.11 alone."""
 
 import json
 import struct
@@ -25,6 +26,10 @@ SETS = {
                   "center_rotated.b"],
                  ["quartet.b", "quartet-even.b", "fp4-dge.b", "averis-wide.b", "averis-operand.b"],
                  None),
+    "regions": ("A linear layer under recipes whose second scales are of rows and regions.",
+                ["tensor_block_row.b", "tensor_block_128", "tensor_block_128.b", "tensor_block_32",
+                 "tensor_block_32.b"],
+                ["tetrajet-v2.b"], None),
 }
 
 

@@ -116,7 +116,7 @@ struct Both {
       for (int64_t b = 0; b < layout.blocks; ++b)
         put(layout.scales_at, r * layout.blocks + b,
             parts.scale_rows > 0 ? parts.scale(r, b * layout.block) : 1.0f);
-    put(layout.tensor_at, 0, *parts.tensor_scale);
+    put(layout.tensor_at, 0, *parts.tensor_scales);
   }
 
   template <class T>

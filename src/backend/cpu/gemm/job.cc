@@ -194,7 +194,8 @@ void multiply_integers(Job& job, const OperandSpec& a, const OperandSpec& b) {
   job.b.unit = unit_of(b);
   if (job.rule.sum != Sum::integer) job.a.scale_unit = job.a.unit * job.b.unit;
   job.a.looks_up = job.b.looks_up = job.dots().scaled_by_lookup != nullptr &&
-                                    permutes_beside_products() && a.cast.scale == ScaleKind::e4m3 &&
+                                    permutes_beside_products() && job.rule.sum == Sum::scaled_add &&
+                                    a.cast.scale == ScaleKind::e4m3 &&
                                     b.cast.scale == ScaleKind::e4m3;
 }
 
@@ -241,7 +242,7 @@ Job job_of(const Gemm& out, const MatrixKernels* tiles) {
   if (job.rule.sum == Sum::tile32) job.k = round_up(job.k, kTileDepth);
   if (on_tiles) lay_out_for_tiles(job);
   job.scaled = job.a.has_end_scale() || job.b.has_end_scale() || job.rule.alpha != 1.0f;
-  if (job.has_scaled_sums())  // their operands have blocks, so no scales of rows
+  if (job.has_scaled_sums() && !job.scales_rows())
     job.factor = job.a.end_scale(0) * job.b.end_scale(0) * job.rule.alpha;
   const bool is_chain = job.rule.sum == Sum::chain || job.rule.sum == Sum::tile32;
   NG_CHECK(out.into != Into::carry || (is_chain && !job.scaled && !job.stores_bf16()));

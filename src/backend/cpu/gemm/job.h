@@ -73,11 +73,15 @@ struct Job {
   [[nodiscard]] bool has_scaled_sums() const {
     return rule.sum != Sum::chain && rule.sum != Sum::integer && rule.sum != Sum::tile32;
   }
+  /// Their outputs have scales of rows besides: second ones, each of a row of an operand.
+  [[nodiscard]] bool scales_rows() const {
+    return a.row_scale != nullptr || b.row_scale != nullptr;
+  }
   [[nodiscard]] bool stores_bf16() const { return y16.data != nullptr; }
   [[nodiscard]] bool rounds_to_bf16() const { return stores_bf16() || out.round == Compute::bf16; }
   [[nodiscard]] bool finishes_plainly() const {
-    return (!scaled || has_scaled_sums()) && out.bias.rows == 0 && out.into != Into::add &&
-           !rounds_to_bf16();
+    return (!scaled || (has_scaled_sums() && !scales_rows())) && out.bias.rows == 0 &&
+           out.into != Into::add && !rounds_to_bf16();
   }
 };
 

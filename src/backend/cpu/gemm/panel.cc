@@ -50,8 +50,22 @@ PanelSource panel_source(const PackedOperand& packed, ScaleUse use, int64_t segm
   source.blocks = layout.blocks;
   source.block = std::max<int64_t>(layout.block, 1);
   source.row_scale = is_blocked(spec) ? nullptr : source.scales;
-  if (spec.cast.scale == ScaleKind::e4m3)  // else 1
-    source.tensor_scale = reinterpret_cast<const float*>(packed.storage + layout.tensor_at);
+  if (spec.cast.scale != ScaleKind::e4m3) return source;  // of others the tensor's is 1
+  const auto* second = reinterpret_cast<const float*>(packed.storage + layout.tensor_at);
+  const Block& region = spec.cast.tensor_block;
+  switch (region.kind) {
+    case Block::Kind::tensor:
+      source.tensor_scale = second;
+      break;
+    case Block::Kind::row:
+      source.row_scale = second;
+      break;
+    case Block::Kind::tile:
+      source.region_scales = second;
+      source.region_rows = region.rows;
+      source.region_cols = region.cols;
+      source.regions = tensor_scale_shape(spec.cast, spec.rows, spec.k_padded()).cols;
+  }
   return source;
 }
 

@@ -46,8 +46,10 @@ struct PanelSource {
   bool shares_scales = false;     ///< aligned sixteens of rows have one scale
   const float* scales = nullptr;  ///< [rows][blocks]
   int64_t blocks = 0;
-  int64_t block = 1;                    ///< values along K per scale
-  int64_t segment = 32;                 ///< of the rule
+  int64_t block = 1;                     ///< values along K per scale
+  int64_t segment = 32;                  ///< of the rule
+  const float* region_scales = nullptr;  ///< [down][regions]: multiplied into scales; null: 1
+  int64_t region_rows = 1, region_cols = 1, regions = 1;
   float scale_unit = 1;                 ///< multiplied into the scales of panels; a power of two
   const float* row_scale = nullptr;     ///< [rows], factor at the end; null: 1
   const float* tensor_scale = nullptr;  ///< [1], factor at the end; null: 1

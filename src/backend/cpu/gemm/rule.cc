@@ -35,7 +35,10 @@ GemmRule rule_of_blocks(const OperandSpec& a, const OperandSpec& b) {
   const int64_t small = std::min(a.cast.block.cols, b.cast.block.cols);
   const int64_t large = std::max(a.cast.block.cols, b.cast.block.cols);
   NG_CHECK(large % small == 0, small, large);
-  rule.sum = has_scale_codes(a.cast) && has_scale_codes(b.cast) ? Sum::scaled_add : Sum::scaled_fma;
+  const auto are_codes = [](const Operand& cast) {
+    return has_scale_codes(cast) && !cast.has_folded_scales();
+  };
+  rule.sum = are_codes(a.cast) && are_codes(b.cast) ? Sum::scaled_add : Sum::scaled_fma;
   rule.segment = small;
   rule.unit = std::lcm(small, kWord);  // interleaved elements are read by words
   rule.a_scales = rule.b_scales = ScaleUse::segments;

@@ -48,6 +48,18 @@ HWY_INLINE void TransposeFour(const Blocks& from, int64_t row, int64_t block, fl
 }
 #endif
 
+// Scales of the second level that differ along K. [backend/ref/gemm.h]
+void MultiplyByRegions(const Blocks& from, float* to) {
+  const PanelSource& source = from.source;
+  for (int64_t block = 0; block < from.count; ++block) {
+    const float* second =
+        source.region_scales + (from.first + block) * source.block / source.region_cols;
+    float* scales = to + block * from.place.width;
+    for (int64_t row = 0; row < from.rows(); ++row)
+      scales[row] *= second[(from.place.row + row) / source.region_rows * source.regions];
+  }
+}
+
 // to[block][row]; 1 for rows outside the operand.
 void Gather(const Blocks& from, float* to) {
   int64_t whole_rows = 0, whole_blocks = 0;
@@ -60,6 +72,7 @@ void Gather(const Blocks& from, float* to) {
   for (int64_t row = 0; row < from.place.width; ++row)
     for (int64_t block = row < whole_rows ? whole_blocks : 0; block < from.count; ++block)
       to[block * from.place.width + row] = row < from.rows() ? from.scales(row)[block] : 1.0f;
+  if (from.source.region_scales != nullptr) MultiplyByRegions(from, to);
 }
 
 bool IsZeroBlockInterleaved(const PanelSource& source, int64_t row, int64_t block) {

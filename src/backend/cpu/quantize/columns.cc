@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/cpu/quantize/exact.h"
+#include "backend/cpu/quantize/regions.h"
 #include "backend/cpu/quantize/trials.h"
 #include "base/error.h"
 #include "format/hadamard.h"
@@ -41,6 +42,8 @@ struct ColumnEncoder::Scratch {
   alignas(64) uint32_t amax[kMostBlocks * kLanes];
   alignas(64) float decode[kMostBlocks * kLanes];
   alignas(64) float multiplier[kMostBlocks * kLanes];
+  alignas(64) float tensors[kMostBlocks * kLanes];  // of regions, where they have second scales
+  alignas(64) float factors[kMostBlocks * kLanes];
 };
 
 ColumnEncoder::ColumnEncoder(const QuantizeJob& job, std::span<std::byte> memory,
@@ -142,7 +145,12 @@ void ColumnEncoder::find_scales(const ColumnTile& tile, int64_t row, int64_t k) 
     if (job_.plan.tile_rows == kLanes)
       std::fill_n(amax, kLanes, *std::max_element(amax, amax + kLanes));
   }
-  block_scales(job_.request, scratch_.amax, blocks * kLanes, scratch_.decode, scratch_.multiplier);
+  ScaleRequest request = job_.request;
+  if (job_.regions) {
+    take_levels(row, k, blocks);
+    request.own = {scratch_.tensors, scratch_.factors};
+  }
+  block_scales(request, scratch_.amax, blocks * kLanes, scratch_.decode, scratch_.multiplier);
   if (!job_.context.stored.has_scales()) {
     if (scales_to_try(job_) > 1) choose_scales_of(tile);
     return;
@@ -150,6 +158,17 @@ void ColumnEncoder::find_scales(const ColumnTile& tile, int64_t row, int64_t k) 
   for (int64_t i = 0; i < blocks * kLanes; ++i)
     take_stored_scale(job_, row + i % kLanes, k + i / kLanes * tile.block, scratch_.decode[i],
                       scratch_.multiplier[i]);
+}
+
+void ColumnEncoder::take_levels(int64_t row, int64_t k, int64_t blocks) {
+  for (int64_t lane = 0; lane < kLanes; ++lane)
+    for_region_runs(job_, std::min(row + lane, job_.spec.rows - 1), k, blocks,
+                    [&](int64_t region, int64_t first, int64_t end) {
+                      for (int64_t b = first; b < end; ++b) {
+                        scratch_.tensors[b * kLanes + lane] = job_.regions.tensor[region];
+                        scratch_.factors[b * kLanes + lane] = job_.regions.block[region];
+                      }
+                    });
 }
 
 // Every block's sixteen columns are lanes as they lie.
@@ -160,6 +179,8 @@ void ColumnEncoder::choose_scales_of(const ColumnTile& tile) {
                          .stride = lines.stride(),
                          .count = tile.block,
                          .amax = scratch_.amax + b * kLanes};
+    if (job_.regions)
+      blocks.levels = {scratch_.tensors + b * kLanes, scratch_.factors + b * kLanes};
     if (lines.is_bf16()) {  // not transformed, so that buffer is free
       for (int64_t i = 0; i < tile.block; ++i)
         widen_row(lines.from(i, 0).bf16(), kLanes, scratch_.transformed + i * kLanes);

@@ -42,6 +42,7 @@ class ColumnEncoder {
   ColumnTile load(int64_t row, int64_t k, int64_t count);
   void fetch_next(ColumnTile& tile, int64_t row, int64_t k) const;
   void find_scales(const ColumnTile& tile, int64_t row, int64_t k);
+  void take_levels(int64_t row, int64_t k, int64_t blocks);
   void choose_scales_of(const ColumnTile& tile);
   void store_scales(int64_t row, int64_t first_block, int64_t blocks);
   void encode_by_definition(const ColumnTile& tile, int64_t row, int64_t k, int64_t block);

@@ -45,7 +45,9 @@ void add_groups(const QuantizeJob& job, const RoundedPiece& piece, int64_t r, in
                 int64_t first, Sums& sums) {
   const int64_t block = job.plan.block_cols;
   alignas(64) float values[kSlice * kGroups] = {};
-  alignas(64) float multipliers[kGroups] = {}, scales[kGroups] = {};
+  alignas(64) float multipliers[kGroups] = {}, scales[kGroups] = {}, tensors[kGroups] = {};
+  for (int64_t i = 0; i < rows; ++i)
+    tensors[i] = job.second_level(piece.at.row + r + i, piece.at.k + first).tensor;
   for (int64_t c = first; c < first + job.spec.hadamard.size; c += block) {
     for (int64_t i = 0; i < rows; ++i) {
       multipliers[i] = piece.multiplier[(r + i) * piece.stride + c / block];
@@ -60,7 +62,7 @@ void add_groups(const QuantizeJob& job, const RoundedPiece& piece, int64_t r, in
                        .prescale = job.spec.cast.prescale,
                        .multipliers = multipliers,
                        .scales = scales,
-                       .tensor_scale = job.request.two_level.tensor},
+                       .tensor_scales = tensors},
                       sums.squares, sums.products);
     }
   }
@@ -78,8 +80,8 @@ void add_groups_exactly(const QuantizeJob& job, const RoundedPiece& piece, int64
       const float q = exact_element(job, codec, exact_scaled(job, y, piece.multiplier[scale]),
                                     piece.at.row + r + i, piece.at.k + c);
       sums.squares[i] += double{y} * double{y};
-      sums.products[i] +=
-          double{y} * double{q * piece.decode[scale] * job.request.two_level.tensor};
+      const float tensor = job.second_level(piece.at.row + r + i, piece.at.k + first).tensor;
+      sums.products[i] += double{y} * double{q * piece.decode[scale] * tensor};
     }
 }
 

@@ -93,6 +93,20 @@ ScaleRequest scale_request(const Operand& cast) {
           .two_level = {}};
 }
 
+RegionScales region_scales(const OperandSpec& spec, const PackedLayout& layout,
+                           std::byte* storage) {
+  const Block& block = spec.cast.tensor_block;
+  if (block.kind == Block::Kind::tensor) return {};
+  const bool is_tile = block.kind == Block::Kind::tile;
+  RegionScales regions{.rows = is_tile ? block.rows : 1,
+                       .cols = is_tile ? block.cols : std::max<int64_t>(spec.k_padded(), 1),
+                       .across = tensor_scale_shape(spec.cast, spec.rows, spec.k_padded()).cols};
+  if (storage == nullptr) return regions;  // whoever asks has memory of its own
+  regions.tensor = reinterpret_cast<float*>(storage + layout.tensor_at);
+  regions.block = reinterpret_cast<float*>(storage + layout.factors_at);
+  return regions;
+}
+
 QuantizeJob quantize_job(const PackedOperand& packed, const ConstView& source,
                          const PrepareContext& context, const DrawGroups& groups) {
   const OperandSpec& spec = packed.spec;
@@ -112,7 +126,8 @@ QuantizeJob quantize_job(const PackedOperand& packed, const ConstView& source,
           .divides = cast.element->kind == ElementKind::integer &&
                      cast.scaling == Scaling::current &&
                      (cast.scale == ScaleKind::fp32 || cast.scale == ScaleKind::pow2),
-          .exact = needs_definition(cast)};
+          .exact = needs_definition(cast),
+          .regions = region_scales(spec, layout, packed.storage)};
 }
 
 int64_t QuantizeJob::panel_rows() const { return by_columns ? kColumnPanel : plan.panel_rows; }
@@ -178,6 +193,8 @@ QuantizeScratch quantize_scratch(const QuantizePlan& plan, std::span<std::byte> 
   scratch.amax = take(scratch.amax, scales);
   scratch.decode = take(scratch.decode, scales);
   scratch.multiplier = take(scratch.multiplier, scales);
+  scratch.tensors = take(scratch.tensors, scales);
+  scratch.factors = take(scratch.factors, scales);
   scratch.trial_values = take(scratch.trial_values, kTriedValues * 16);
   scratch.trial_draws = take(scratch.trial_draws, kTriedValues * 16);
   NG_CHECK(end <= memory.size(), end, memory.size());

@@ -43,6 +43,8 @@ struct QuantizeScratch {
   uint32_t* amax = nullptr;  ///< [tile rows of a panel][blocks of a chunk]; as decode, multiplier
   float* decode = nullptr;
   float* multiplier = nullptr;
+  float* tensors = nullptr;  ///< as decode: parts of the second scales of the blocks' regions
+  float* factors = nullptr;
   float* trial_values = nullptr;    ///< [kTriedValues][16]
   uint16_t* trial_draws = nullptr;  ///< the same
 };
@@ -56,6 +58,20 @@ struct alignas(64) QuantizeTotals {
   void add(const EncodeCounts& counts) {
     stats.saturated += counts.saturated;
     stats.flushed += counts.flushed;
+  }
+};
+
+/// Where a second scale is of a region: rows × cols of the operand.
+struct RegionScales {
+  int64_t rows = 0, cols = 0;
+  int64_t across = 0;       ///< of them along K; 0: there are none
+  float* tensor = nullptr;  ///< [down][across]: TwoLevelScale's parts
+  float* block = nullptr;
+
+  explicit operator bool() const { return across > 0; }
+  [[nodiscard]] TwoLevelScale at(int64_t row, int64_t k) const {
+    const int64_t region = row / rows * across + k / cols;
+    return {tensor[region], block[region]};
   }
 };
 
@@ -75,7 +91,12 @@ struct QuantizeJob {
   bool is_finite = false;        ///< all values, as was seen before; else not known
   float decode = 1.0f;           ///< the one scale for all
   float multiplier = 1.0f;
+  RegionScales regions{};
 
+  /// Of the block at (row, k).
+  [[nodiscard]] TwoLevelScale second_level(int64_t row, int64_t k) const {
+    return regions ? regions.at(row, k) : request.two_level;
+  }
   /// Operand rows of a panel, by what encodes the operand.
   [[nodiscard]] int64_t panel_rows() const;
 };
@@ -94,6 +115,10 @@ void take_stored_scale(const QuantizeJob& job, int64_t row, int64_t k, float& de
 
 /// What the scales of a cast follow from; a second level is found with the values.
 [[nodiscard]] ScaleRequest scale_request(const Operand& cast);
+
+/// Where they lie in an operand's storage; none where the second scale is the tensor's.
+[[nodiscard]] RegionScales region_scales(const OperandSpec& spec, const PackedLayout& layout,
+                                         std::byte* storage);
 
 /// Everything but the scales that depend on the whole tensor.
 [[nodiscard]] QuantizeJob quantize_job(const PackedOperand& packed, const ConstView& source,

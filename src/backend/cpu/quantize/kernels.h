@@ -60,6 +60,14 @@ void draw_nibbles(const RandomKey& key, const DrawBox& box, uint32_t* nibbles, i
 /// to[(2w) · stride + i] and to[(2w + 1) · stride + i] = low and high half of from[w · stride + i].
 void split_halves(const uint32_t* from, int64_t words, int64_t count, int64_t stride, uint16_t* to);
 
+/// Of blocks whose second scales are those of their regions: TwoLevelScale's parts of each.
+struct SecondLevels {
+  const float* tensor = nullptr;  ///< null: all blocks have the same
+  const float* block = nullptr;
+
+  explicit operator bool() const { return tensor != nullptr; }
+};
+
 /// What turns the amax of a block into its scale; the rule `mse` is taken as `floor`.
 struct ScaleRequest {
   ScaleKind kind = ScaleKind::none;
@@ -71,6 +79,7 @@ struct ScaleRequest {
   int emax = 0;           ///< its exponent
   int mantissa_bits = 0;  ///< of the element
   TwoLevelScale two_level;
+  SecondLevels own{};  ///< in place of two_level
 };
 
 /// From `count` block maxima (bits of |x|): the decode multiplier as stored, and what the encoder
@@ -137,9 +146,9 @@ struct BlockTrial {
   const uint16_t* draws = nullptr;  ///< as the values, of EncodeTile's kind; null: nearest even
   int64_t draw_stride = 0;
   const float* multipliers = nullptr;  ///< [16]: y = x · multiplier
-  const float* scales = nullptr;  ///< [16]: decoded is fl(fl(element · scale) · tensor_scale)
-  float tensor_scale = 1;
-  bool divides = false;  ///< y = x / multiplier
+  const float* scales = nullptr;  ///< [16]: decoded is fl(fl(element · scale) · tensor scale)
+  const float* tensor_scales = nullptr;  ///< [16]
+  bool divides = false;                  ///< y = x / multiplier
 };
 /// Grids of at most 8 bits.
 [[nodiscard]] constexpr bool is_tried(const ElementGrid& grid) {
@@ -154,8 +163,8 @@ struct GroupValues {
   int64_t count = 0;
   float prescale = 1.0f;
   const float* multipliers = nullptr;  ///< [16]: y = x · prescale · multiplier
-  const float* scales = nullptr;  ///< [16]: decoded is fl(fl(element · scale) · tensor_scale)
-  float tensor_scale = 1;
+  const float* scales = nullptr;  ///< [16]: decoded is fl(fl(element · scale) · tensor scale)
+  const float* tensor_scales = nullptr;  ///< [16]
 };
 /// squares[16] += Σ x² and products[16] += Σ x · decoded, in FP64 by ascending lines. For
 /// is_tried() grids.

@@ -27,21 +27,11 @@ void PanelEncoder::encode(const Piece& area) {
     encode_panel(row, area);
 }
 
-template <class Body>
-void PanelEncoder::for_chunks(int64_t row, const Piece& area, const Body& body) {
-  const int64_t rows = std::min(job_.plan.panel_rows, area.row + area.rows - row);
-  for (int64_t k = area.k; k < end_k_; k += job_.plan.chunk_cols) {
-    chunk_ = {.row = row, .rows = rows, .k = k, .cols = std::min(job_.plan.chunk_cols, end_k_ - k)};
-    blocks_ = ceil_div(chunk_.cols, job_.plan.block_cols);
-    find_scales();
-    body();
-  }
-}
-
 void PanelEncoder::encode_panel(int64_t row, const Piece& area) {
   const bool is_last = row + job_.plan.panel_rows >= job_.spec.rows;
   if (job_.layout.interleaved && is_last) pad_rows(area);
   for_chunks(row, area, [&] {
+    find_scales();
     for_pieces(job_.plan, chunk_, [&](const Piece& piece) { encode_piece(piece); });
     if (job_.spec.cast.rounding == Rounding::eden)
       for_pieces(job_.plan, chunk_, [&](const Piece& piece) { correct_scales(piece); });
@@ -54,6 +44,7 @@ void PanelEncoder::pass_back(int64_t row, const RoundingBackward& op,
   end_k_ = job_.spec.k_padded();
   const int64_t rows = std::min(job_.plan.panel_rows, job_.spec.rows - row);
   for_chunks(row, {.row = row, .rows = rows, .k = 0, .cols = end_k_}, [&] {
+    find_scales();
     for_pieces(job_.plan, chunk_, [&](const Piece& piece) { pass_piece(piece, op, factor); });
   });
 }
@@ -149,11 +140,11 @@ void PanelEncoder::try_blocks(const Piece& piece) {
 
 // A block whose scale vanishes is scaled by one.
 void PanelEncoder::replace_zero_scales(int64_t count) const {
-  const float multiplier = e4m3_multiplier(kE4m3One, job_.request.two_level);
   for (int64_t b = 0; b < count; ++b) {
     if (scratch_.decode[b] != 0) continue;
+    const Piece at = block_at(b);
     scratch_.decode[b] = 1;
-    scratch_.multiplier[b] = multiplier;
+    scratch_.multiplier[b] = e4m3_multiplier(kE4m3One, job_.second_level(at.row, at.k));
   }
 }
 
@@ -211,6 +202,13 @@ void PanelEncoder::take_stored_scales() const {
                         scratch_.multiplier[i * blocks_ + b]);
 }
 
+void PanelEncoder::find_finite_amax() {
+  find_amax(false);
+  const int64_t count = tile_rows_of_chunk() * blocks_;
+  nonfinite_ = *std::max_element(scratch_.amax, scratch_.amax + count) >= kFloatInf;
+  if (nonfinite_ && job_.request.kind == ScaleKind::e4m3) find_amax(true);
+}
+
 void PanelEncoder::find_scales() {
   const int64_t count = tile_rows_of_chunk() * blocks_;
   nonfinite_ = false;
@@ -219,10 +217,13 @@ void PanelEncoder::find_scales() {
     std::fill_n(scratch_.multiplier, count, job_.multiplier);
     return;
   }
-  find_amax(false);
-  nonfinite_ = *std::max_element(scratch_.amax, scratch_.amax + count) >= kFloatInf;
-  if (nonfinite_ && job_.request.kind == ScaleKind::e4m3) find_amax(true);
-  block_scales(job_.request, scratch_.amax, count, scratch_.decode, scratch_.multiplier);
+  find_finite_amax();
+  ScaleRequest request = job_.request;
+  if (job_.regions) {
+    take_levels();
+    request.own = {scratch_.tensors, scratch_.factors};
+  }
+  block_scales(request, scratch_.amax, count, scratch_.decode, scratch_.multiplier);
   if (job_.spec.cast.rounding == Rounding::eden) replace_zero_scales(count);
   if (job_.context.stored.has_scales()) return take_stored_scales();
   if (scales_to_try(job_) > 1) choose_by_error();

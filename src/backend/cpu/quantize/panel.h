@@ -42,6 +42,8 @@ class PanelEncoder {
   /// Adds the largest |value| after the transform of the panel from `row` on to the worker's
   /// totals.
   void note_amax(int64_t row);
+  /// The same by regions of the second level, into their scales.
+  void note_regions(int64_t row);
   /// In place of encode(): what of a product `op` lets through, of the rows from `row` on.
   void pass_back(int64_t row, const RoundingBackward& op, const GradientFactor& factor);
 
@@ -57,11 +59,15 @@ class PanelEncoder {
   }
 
   void encode_panel(int64_t row, const Piece& area);
-  /// body() for every chunk of the panel from `row` on, whose scales are known then.
+  /// body() for every chunk of the panel from `row` on.
   template <class Body>
   void for_chunks(int64_t row, const Piece& area, const Body& body);
   void find_scales();
   void find_amax(bool skip_nan);
+  /// Of E4M3 scales NaN is skipped.
+  void find_finite_amax();
+  /// Second scales of the chunk's blocks, where regions have them.
+  void take_levels() const;
   void take_stored_scales() const;
   /// Where scales are tried: for all blocks of the chunk, whose amax is known.
   void choose_by_error();
@@ -96,5 +102,15 @@ class PanelEncoder {
   bool nonfinite_ = false;
   PieceValues values_;  // of the chunk where it is one piece
 };
+
+template <class Body>
+void PanelEncoder::for_chunks(int64_t row, const Piece& area, const Body& body) {
+  const int64_t rows = std::min(job_.plan.panel_rows, area.row + area.rows - row);
+  for (int64_t k = area.k; k < end_k_; k += job_.plan.chunk_cols) {
+    chunk_ = {.row = row, .rows = rows, .k = k, .cols = std::min(job_.plan.chunk_cols, end_k_ - k)};
+    blocks_ = ceil_div(chunk_.cols, job_.plan.block_cols);
+    body();
+  }
+}
 
 }  // namespace ng::cpu

@@ -10,6 +10,7 @@
 #include "backend/cpu/quantize/columns.h"
 #include "backend/cpu/quantize/job.h"
 #include "backend/cpu/quantize/panel.h"
+#include "backend/cpu/quantize/regions.h"
 #include "backend/cpu/quantize/statistics.h"
 #include "backend/cpu/quantize/trials.h"
 #include "backend/cpu/types.h"
@@ -129,10 +130,12 @@ void scale_elements(const PackedOperand& packed, int64_t row, std::span<float> o
   const auto* scales = reinterpret_cast<const float*>(packed.storage + layout.scales_at);
   const auto* tensor = reinterpret_cast<const float*>(packed.storage + layout.tensor_at);
   const auto block = static_cast<size_t>(layout.block);
+  const RegionScales regions = region_scales(packed.spec, layout, packed.storage);
   for (size_t begin = 0; begin < out.size(); begin += block) {
     const float scale = scales[row * layout.blocks + static_cast<int64_t>(begin / block)];
+    const float level = regions ? regions.at(row, static_cast<int64_t>(begin)).tensor : tensor[0];
     for (size_t k = begin; k < std::min(begin + block, out.size()); ++k)
-      out[k] = out[k] * scale * tensor[0];
+      out[k] = out[k] * scale * level;
   }
 }
 
@@ -184,6 +187,7 @@ QuantizeTotals whole_amax(const Workspace& workspace, const QuantizeJob& job) {
 void find_tensor_scale(const Workspace& workspace, QuantizeJob& job) {
   const Operand& cast = job.spec.cast;
   if (cast.is_unscaled()) return;
+  if (job.regions) return find_region_scales(workspace, job);
   if (job.context.stored.has_scales()) {
     const auto& scales = job.context.stored.scales;
     if (scales.tensor != nullptr) job.request.two_level.tensor = *scales.tensor;
@@ -249,6 +253,7 @@ QuantizeJob job_of(const Prepare& op, const DrawGroups& groups) {
 /// What the whole tensor decides, before any value is encoded.
 void begin(const Workspace& workspace, QuantizeJob& job) {
   find_tensor_scale(workspace, job);
+  if (job.regions) return;
   auto* tensor = reinterpret_cast<float*>(job.storage + job.layout.tensor_at);
   std::fill_n(tensor, 16, 0.0f);
   tensor[0] = job.request.two_level.tensor;
@@ -327,6 +332,10 @@ void rounding_backward(Workspace& workspace, const RoundingBackward& op) {
   PackedOperand packed;
   packed.spec = spec;
   QuantizeJob job = quantize_job(packed, op.source, op.context, groups_of(op.source, op.context));
+  const ScaleShape regions = tensor_scale_shape(spec.cast, spec.rows, spec.k_padded());
+  std::vector<float> levels(job.regions ? static_cast<size_t>(2 * regions.rows * regions.cols) : 0);
+  job.regions.tensor = levels.data();
+  job.regions.block = levels.data() + levels.size() / 2;
   find_tensor_scale(workspace, job);
   const GradientFactor factor = gradient_factor_of(spec.cast);
   const std::span<QuantizeTotals> totals = totals_of(workspace);
@@ -360,9 +369,10 @@ void unpack(Threads threads, const Unpack& op) {
   });
   if (spec.cast.is_unscaled()) return;
   if (op.scales != nullptr) read_scales(packed, op.scales);
-  if (op.tensor_scale != nullptr)
-    *op.tensor_scale =
-        *reinterpret_cast<const float*>(packed.storage + packed_layout(spec).tensor_at);
+  if (op.tensor_scale == nullptr) return;
+  const ScaleShape levels = tensor_scale_shape(spec.cast, spec.rows, spec.k_padded());
+  std::copy_n(reinterpret_cast<const float*>(packed.storage + packed_layout(spec).tensor_at),
+              levels.rows * levels.cols, op.tensor_scale);
 }
 
 void roll_delayed_scale(const Operand& cast, DelayedScale state) {

@@ -69,21 +69,26 @@ HWY_INLINE F16 RoundScale(F16 g, bool up) {
   return Select(Lt(nearest, limited), next, nearest);
 }
 
-HWY_INLINE ScalePair TwoLevelScaleOf(const ScaleRequest& request, F16 amax) {
-  const F16 g = Mul(Mul(amax, Set16(request.two_level.block)), Set16(request.refit));
+HWY_INLINE ScalePair TwoLevelScaleOf(const ScaleRequest& request, F16 amax, F16 tensor, F16 block) {
+  const F16 g = Mul(Mul(amax, block), Set16(request.refit));
   const F16 scale = RoundScale(g, request.rule == ScaleRule::up);
-  const F16 inverse = Div(Set16(1.0f), Mul(scale, Set16(request.two_level.tensor)));
+  const F16 inverse = Div(Set16(1.0f), Mul(scale, tensor));
   const F16 multiplier = Min(inverse, Set16(kFloatMax));
   return {scale, Select(Eq(scale, Zero16()), Zero16(), multiplier)};
 }
 
 void BlockScales(const ScaleRequest& request, const uint32_t* amax, int64_t count, float* decode,
                  float* multiplier) {
+  F16 tensor = Set16(request.two_level.tensor), block = Set16(request.two_level.block);
   for (int64_t i = 0; i < count; i += kLanes) {
     const U16 bits = Load16(amax + i, count - i);
+    if (request.own) {
+      tensor = Load16(request.own.tensor + i, count - i);
+      block = Load16(request.own.block + i, count - i);
+    }
     const ScalePair pair = request.kind == ScaleKind::e8m0
                                ? PowerScale(request, Bits<int32_t>(bits))
-                               : TwoLevelScaleOf(request, Bits<float>(bits));
+                               : TwoLevelScaleOf(request, Bits<float>(bits), tensor, block);
     Store16(pair.decode, decode + i, count - i);
     Store16(pair.multiplier, multiplier + i, count - i);
   }

@@ -34,7 +34,7 @@ template <Variant v>
 void BlockErrorsOf(const ElementGrid& grid, const BlockTrial& trial, double* errors) {
   const Rules k = RulesOf(grid, {.values = {}, .divides = trial.divides});
   const F16 multiplier = Load16(trial.multipliers), scale = Load16(trial.scales);
-  const F16 tensor_scale = Set16(trial.tensor_scale);
+  const F16 tensor_scale = Load16(trial.tensor_scales);
   const D16 exact_scale = LoadAsDouble16(trial.scales);
   D16 error = Zero16<double>();
   for (int64_t i = 0; i < trial.count; ++i) {
@@ -65,7 +65,7 @@ void AddProjections(const ElementGrid& grid, const GroupValues& group, double* s
   constexpr Variant kNearest{Kind::small, false, false};  // a zero's sign changes no sum
   const Rules k = RulesOf(grid, {.values = {}, .prescale = group.prescale});
   const F16 multiplier = Load16(group.multipliers), scale = Load16(group.scales);
-  const F16 tensor_scale = Set16(group.tensor_scale);
+  const F16 tensor_scale = Load16(group.tensor_scales);
   D16 square = Load16(squares), product = Load16(products);
   for (int64_t i = 0; i < group.count; ++i) {
     const float* line = group.values + i * kLanes;

@@ -20,13 +20,14 @@ BlockTrial::Error error_of(const QuantizeJob& job) {
 }
 
 /// Of E8M0 the rule floor's, then the next one; else that of the cast's fit `i`.
-void candidate_scales(const QuantizeJob& job, int i, const uint32_t* amax, int64_t count,
-                      float* decode, float* multiplier) {
+void candidate_scales(const QuantizeJob& job, int i, const uint32_t* amax,
+                      const SecondLevels& levels, int64_t count, float* decode, float* multiplier) {
   if (!is_power_trial(job)) {
     const Fits& fits = job.spec.cast.fit;
     ScaleRequest request = job.request;
     request.fit = fits[i];
     request.refit = fits[0] / fits[i];
+    request.own = levels;
     return block_scales(request, amax, count, decode, multiplier);
   }
   const ElementRange range = range_of(*job.spec.cast.element);
@@ -69,9 +70,11 @@ bool adds_by_columns(const QuantizeJob& job) {
 void choose_scales(const QuantizeJob& job, const SixteenBlocks& blocks, float* decode,
                    float* multiplier) {
   double least[kTrialBlocks] = {};
+  float tensors[kTrialBlocks];
+  std::fill_n(tensors, kTrialBlocks, job.request.two_level.tensor);
   for (int i = 0; i < scales_to_try(job); ++i) {
     float scales[kTrialBlocks], multipliers[kTrialBlocks];
-    candidate_scales(job, i, blocks.amax, kTrialBlocks, scales, multipliers);
+    candidate_scales(job, i, blocks.amax, blocks.levels, kTrialBlocks, scales, multipliers);
     double errors[kTrialBlocks];
     block_errors(job.grid,
                  {.error = error_of(job),
@@ -82,7 +85,7 @@ void choose_scales(const QuantizeJob& job, const SixteenBlocks& blocks, float* d
                   .draw_stride = blocks.draw_stride,
                   .multipliers = multipliers,
                   .scales = scales,
-                  .tensor_scale = job.request.two_level.tensor,
+                  .tensor_scales = blocks.levels ? blocks.levels.tensor : tensors,
                   .divides = job.divides},
                  errors);
     for (int64_t b = 0; b < kTrialBlocks; ++b) {
@@ -128,17 +131,22 @@ int64_t TrialLanes::add(const TileValues& values, const PieceDraws& draws, const
 void TrialLanes::flush() {
   uint32_t amax[kTrialBlocks] = {};
   float decode[kTrialBlocks] = {}, multiplier[kTrialBlocks] = {};
+  float tensors[kTrialBlocks] = {}, factors[kTrialBlocks] = {};
   for (int64_t b = 0; b < lanes_; ++b) {
     amax[b] = scratch_.amax[index_[b]];
     decode[b] = scratch_.decode[index_[b]];
     multiplier[b] = scratch_.multiplier[index_[b]];
+    if (!job_.regions) continue;
+    tensors[b] = scratch_.tensors[index_[b]];
+    factors[b] = scratch_.factors[index_[b]];
   }
   if (lanes_ > 0)
     choose_scales(job_,
                   {.values = scratch_.trial_values,
                    .count = job_.plan.tile_rows * job_.plan.block_cols,
                    .draws = has_drawn_trials(job_) ? scratch_.trial_draws : nullptr,
-                   .amax = amax},
+                   .amax = amax,
+                   .levels = job_.regions ? SecondLevels{tensors, factors} : SecondLevels{}},
                   decode, multiplier);
   for (int64_t b = 0; b < lanes_; ++b) {
     scratch_.decode[index_[b]] = decode[b];
@@ -154,13 +162,15 @@ namespace {
 /// Adds up what each scale of a block would lose.
 class DefinedTrial {
  public:
-  DefinedTrial(const QuantizeJob& job, float amax)
+  DefinedTrial(const QuantizeJob& job, float amax, const TwoLevelScale& level)
       : job_(job),
+        tensor_(level.tensor),
         codec_(*job.spec.cast.element, job.spec.cast.subnormals),
         count_(scales_to_try(job)) {
     const uint32_t bits = float_bits(amax);
     for (int i = 0; i < count_; ++i)
-      candidate_scales(job, i, &bits, 1, &decode_[i], &multiplier_[i]);
+      candidate_scales(job, i, &bits, {&level.tensor, &level.block}, 1, &decode_[i],
+                       &multiplier_[i]);
   }
 
   void add(float x, int64_t row, int64_t k) {
@@ -172,7 +182,7 @@ class DefinedTrial {
         continue;
       }
       const float q = exact_element(job_, codec_, exact_scaled(job_, x, multiplier_[i]), row, k);
-      const float decoded = q * decode_[i] * job_.request.two_level.tensor;
+      const float decoded = q * decode_[i] * tensor_;
       const double off = std::fabs(static_cast<double>(decoded) - static_cast<double>(x));
       switch (job_.spec.cast.select) {
         case Select::max:
@@ -193,6 +203,7 @@ class DefinedTrial {
 
  private:
   const QuantizeJob& job_;
+  float tensor_;
   ElementCodec codec_;
   int count_;
   float decode_[Fits::kMost] = {}, multiplier_[Fits::kMost] = {};
@@ -202,7 +213,7 @@ class DefinedTrial {
 }  // namespace
 
 ScaleChoice choose_scale(const QuantizeJob& job, const Piece& block, float amax, float* buffer) {
-  DefinedTrial trial(job, amax);
+  DefinedTrial trial(job, amax, job.second_level(block.row, block.k));
   if (adds_by_columns(job)) {  // a tile, which a piece holds
     NG_CHECK(block.rows <= job.plan.piece_rows && block.cols <= job.plan.piece_cols, block.rows,
              block.cols);

@@ -31,6 +31,7 @@ struct SixteenBlocks {
   const uint16_t* draws = nullptr;
   int64_t draw_stride = kTrialBlocks;
   const uint32_t* amax = nullptr;  ///< [16]: bits of the largest |x|
+  SecondLevels levels{};           ///< [16], where regions have them
 };
 /// Of each block the scale with the smallest error, the first of equals; blocks that have none to
 /// choose, of zeros or, for E8M0, not finite, keep what `decode` and `multiplier` hold.

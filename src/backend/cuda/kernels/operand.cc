@@ -77,6 +77,7 @@ size_t block_scale_place(const OperandSpec& spec) {
 }
 
 void require_operand(const OperandSpec& spec) {
+  if (spec.cast.tensor_block != Block()) throw Unsupported("cuda: " + describe(spec.cast));
   if (spec.cast.rounding == Rounding::eden && spec.hadamard.size == 0)
     throw Unsupported("cuda: operands in " + describe(spec.cast) + " without a Hadamard transform");
 }

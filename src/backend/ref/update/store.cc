@@ -39,7 +39,7 @@ void put_scales(const View& y, const OperandParts& parts) {
   for (int64_t i = 0; i < parts.scale_rows * parts.scale_cols; ++i)
     set_code(y.scales.data, i * bits, bits,
              codec.encode(parts.scales[i], {}, OverflowRule::special));
-  if (y.scales.tensor != nullptr) *y.scales.tensor = *parts.tensor_scale;
+  if (y.scales.tensor != nullptr) *y.scales.tensor = *parts.tensor_scales;
 }
 
 }  // namespace
