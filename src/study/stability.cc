@@ -149,6 +149,20 @@ Chart loss_chart(const StabilityTable& table, Grid losses) {
 
 // ---------------------------------------------------------------- sentences
 
+/// Where even the best loss is about that of a model that ignores its context, training that has
+/// collapsed to one is within the margin.
+std::string too_short_text(const Stability& all, const StabilityTable& table) {
+  const Ladder& first = table.ladders.front();
+  const int64_t best = best_rate(first);
+  if (best < 0) return "";
+  const double loss = first[static_cast<size_t>(best)].loss.mean();
+  if (loss < table.entropy - kStableMargin) return "";
+  return fmt::format(
+      " These runs are too short to tell rates apart: the best loss of {}, {:.2f}, is not {} nats "
+      "below {:.2f}, which a model has that ignores its context.",
+      all.recipes.front(), loss, kStableMargin, table.entropy);
+}
+
 /// "2^-5 for bf16, diffq; 2^-7 for fqt": the largest rates first.
 std::string stable_text(const Stability& all, const StabilityTable& table) {
   std::vector<Names> by_rate(peak_rates().size() + 1);  // the first: no rate
@@ -167,7 +181,8 @@ std::string stable_text(const Stability& all, const StabilityTable& table) {
   if (!parts.empty()) text = fmt::format("The largest stable rate is {}. ", fmt::join(parts, "; "));
   if (!by_rate.front().empty())
     text += fmt::format("No rate of the ladder is stable for {}. ", list_of(by_rate.front()));
-  return text + "Neighbouring rates are a factor of 2 apart, so that less is no difference.";
+  text += "Neighbouring rates are a factor of 2 apart, so that less is no difference.";
+  return text + too_short_text(all, table);
 }
 
 std::string spikes_text(const Stability& all, const StabilityTable& table) {

@@ -206,6 +206,26 @@ std::vector<int64_t> StabilityTask::watched_steps() const {
   return steps;
 }
 
+double token_entropy(const StabilityTask& task) {
+  const auto size = static_cast<size_t>(task.settings.sequences * task.settings.length);
+  std::vector<int32_t> inputs(size), targets(size);
+  std::vector<int32_t> first_keys(task.settings.document_mask ? size : 0);
+  std::vector<float> mask(size);
+  std::vector<double> counts(static_cast<size_t>(task.model.vocab));
+  for (int64_t step = 0; step < task.schedule.steps; ++step)
+    for (int64_t micro = 0; micro < task.settings.micros; ++micro) {
+      task.fill(step, micro, {inputs, targets, mask, first_keys});
+      for (size_t i = 0; i < size; ++i)
+        counts[static_cast<size_t>(targets[i])] += task.settings.masked ? mask[i] : 1;
+    }
+  double all = 0, sum = 0;
+  for (const double count : counts) {
+    all += count;
+    if (count > 0) sum += count * std::log(count);
+  }
+  return std::log(all) - sum / all;
+}
+
 StabilityRun train_once(const StabilityTask& task, const std::string& recipe_name, double peak_rate,
                         uint64_t seed, Threads threads) {
   const Recipe recipe = Recipe::load(recipe_name);
@@ -286,7 +306,10 @@ Stability stability_runs(const Settings& settings) {
                    .draws = subject.draws,
                    .tables = {}};
   const std::vector<std::string> recipes = subject.changed_recipes();
-  for (StabilityTask& task : tasks_of(settings)) result.tables.push_back({std::move(task), {}});
+  for (StabilityTask& task : tasks_of(settings)) {
+    const double entropy = token_entropy(task);
+    result.tables.push_back({.task = std::move(task), .ladders = {}, .entropy = entropy});
+  }
   Progress progress(settings, std::ssize(result.tables) * std::ssize(recipes) *
                                   std::ssize(peak_rates()) * subject.draws);
   for (StabilityTable& table : result.tables)

@@ -72,6 +72,10 @@ struct StabilityTask {
   [[nodiscard]] std::vector<int64_t> watched_steps() const;
 };
 
+/// Entropy of the tokens that a task's steps predict, nats: the loss of a model that knows how
+/// often each occurs and ignores its context.
+[[nodiscard]] double token_entropy(const StabilityTask& task);
+
 /// What happened in one run.
 struct StabilityRun {
   std::vector<double> losses;  ///< by step, before its update; fewer where the run ended early
@@ -115,6 +119,7 @@ using Ladder = std::vector<RateRuns>;
 struct StabilityTable {
   StabilityTask task;
   std::vector<Ladder> ladders;  ///< by recipe
+  double entropy = 0;           ///< token_entropy(task)
 };
 
 struct Stability {

@@ -104,6 +104,27 @@ TEST(RateRuns, CountOverSeeds) {
   EXPECT_TRUE(std::isnan(runs.logit));
 }
 
+// Token 0 in every other place, 1 and 2 in a quarter of them each: 1.5 bits; what is masked counts
+// for nothing.
+TEST(StabilityTask, HasTheEntropyOfItsTokens) {
+  StabilityTask task = task_of_ten_steps();
+  task.model.vocab = 5;
+  task.settings.length = 8;
+  task.fill = [](int64_t, int64_t, const BatchSpans& to) {
+    for (size_t i = 0; i < to.targets.size(); ++i)
+      to.targets[i] = i % 2 == 0 ? 0 : static_cast<int32_t>(i % 4 + 1) / 2;
+  };
+  EXPECT_NEAR(token_entropy(task), 1.5 * std::log(2.0), 1e-12);
+  task.settings.masked = true;
+  task.fill = [](int64_t, int64_t, const BatchSpans& to) {
+    for (size_t i = 0; i < to.targets.size(); ++i) {
+      to.targets[i] = static_cast<int32_t>(i % 2);
+      to.mask[i] = i % 2 == 0 ? 1 : 0;
+    }
+  };
+  EXPECT_NEAR(token_entropy(task), 0, 1e-12);
+}
+
 TEST(StabilityTask, IsWatchedAtBothEndsAndInBetween) {
   StabilityTask task;
   for (const int64_t steps : {1, 2, 19, 20, 21, 200, 201, 219}) {
@@ -194,6 +215,8 @@ TEST_F(StabilityOfARun, SaysThatItIsAProxyAndHasItsTables) {
   EXPECT_EQ(found.sections[1].heading.substr(0, 5), "Llama");
   const std::vector<std::string> recipes = {"bf16", "gaussws-all"};
   EXPECT_EQ(stability_grid_of(found, "llama_summary").rows, recipes);
+  const auto& said = found.sections[1].paragraphs;  // of six steps
+  EXPECT_NE(said.front().find("too short to tell rates apart"), std::string::npos);
   for (const char* name : {"loss", "max_logit", "spikes", "excess", "skipped", "grad_norm"}) {
     const Grid& grid = stability_grid_of(found, fmt::format("llama_{}", name));
     EXPECT_EQ(grid.columns, recipes) << name;
