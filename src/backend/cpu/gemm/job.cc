@@ -101,7 +101,21 @@ bool are_exact_integers(const GemmRule& rule, const OperandSpec& a, const Operan
   if (rounds_products(rule, a, b) || largest_sum(rule, a, b) >= 0x1p24) return false;
   // Exact in every scale it is multiplied into: a large one would overflow, one of FP32 underflow.
   const float unit = unit_of(a) * unit_of(b);
-  return rule.sum == Sum::scaled_fma ? unit == 1 : unit <= 1;
+  return rule.sum == Sum::scaled_fma && !rule.has_room ? unit == 1 : unit <= 1;
+}
+
+// E4M3 scales are 0, or from 2^-9 to 448: their products with second scales have room, unless these
+// are tiny or huge.
+bool can_have_room(const OperandSpec& spec) { return spec.cast.scale == ScaleKind::e4m3; }
+
+bool has_room(const PackedOperand& packed) {
+  const OperandSpec& spec = packed.spec;
+  if (!can_have_room(spec) || !spec.cast.has_folded_scales()) return can_have_room(spec);
+  const auto* second =
+      reinterpret_cast<const float*>(packed.storage + packed_layout(spec).tensor_at);
+  const ScaleShape regions = tensor_scale_shape(spec.cast, spec.rows, spec.k_padded());
+  return std::all_of(second, second + regions.rows * regions.cols,
+                     [](float scale) { return scale >= 0x1p-50f && scale <= 0x1p50f; });
 }
 
 bool takes_words(const Microkernel& kernel, const GemmRule& rule, const OperandSpec& a,
@@ -202,7 +216,8 @@ void multiply_integers(Job& job, const OperandSpec& a, const OperandSpec& b) {
 }  // namespace
 
 Units units_of(const OperandSpec& a, const OperandSpec& b, SumOrder sum) {
-  const GemmRule rule = rule_of(a, b, sum);
+  GemmRule rule = rule_of(a, b, sum);
+  rule.has_room = can_have_room(a) && can_have_room(b);
   if (tiles_for(rule, a, b, current_matrix_kernels()) != nullptr) return units_on_tiles(rule);
   return units_of(current_microkernel(), rule, a, b);
 }
@@ -213,7 +228,8 @@ Job job_of(const Gemm& out, const MatrixKernels* tiles) {
            b.spec.rows, out.y.cols);
   NG_CHECK(a.spec.k_padded() == b.spec.k_padded() && a.spec.hadamard == b.spec.hadamard,
            a.spec.k_padded(), b.spec.k_padded());
-  const GemmRule rule = rule_of(a.spec, b.spec, out.sum);
+  GemmRule rule = rule_of(a.spec, b.spec, out.sum);
+  rule.has_room = rule.sum == Sum::scaled_fma && has_room(a) && has_room(b);
   tiles = tiles_for(rule, a.spec, b.spec, tiles);
   const bool on_tiles = tiles != nullptr;
   Job job{.out = out,

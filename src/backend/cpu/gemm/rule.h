@@ -40,7 +40,8 @@ struct GemmRule {
   int64_t unit = 16;    ///< K blocks of the driver are multiples of this
   ScaleUse a_scales = ScaleUse::none;
   ScaleUse b_scales = ScaleUse::none;
-  float alpha = 1.0f;  ///< undoes prescales and Hadamard transform
+  float alpha = 1.0f;     ///< undoes prescales and Hadamard transform
+  bool has_room = false;  ///< scaled_fma: products of scales are 0 or far from both ends of FP32
 };
 
 [[nodiscard]] GemmRule rule_of(const OperandSpec& a, const OperandSpec& b, SumOrder sum);
