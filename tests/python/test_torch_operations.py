@@ -214,13 +214,13 @@ def golden_forms():
     for case, at in golden_cases(GOLDEN / "linear/today.safetensors").items():
         name = "bf16" if case.endswith(".last") else at["recipe"]  # which is in its last blocks
         yield "today", case, at, linear_form(ng.Recipe(name).resolved)
-    for file in ("fits", "keys", "products"):
+    for file in ("fits", "keys", "products", "regions"):
         for case, at in golden_cases(GOLDEN / f"linear/{file}.safetensors").items():
             yield file, case, at, at["toml"]
 
 
 def test_layers_of_golden_vectors(tmp_path):
-    names = ("today", "fits", "keys", "products")
+    names = ("today", "fits", "keys", "products", "regions")
     files = {name: tensors(GOLDEN / f"linear/{name}.safetensors") for name in names}
     for file, case, at, form in golden_forms():
         if isinstance(form, str):
@@ -242,7 +242,8 @@ def test_layers_of_golden_vectors(tmp_path):
                 got = made.scale if made.scale_codes is None else made.scale_codes
                 assert torch.equal(got.reshape(of[f"{name}.scale"].shape), of[f"{name}.scale"])
             if f"{name}.tensor_scale" in of:
-                assert torch.equal(made.tensor_scale.reshape(1), of[f"{name}.tensor_scale"])
+                want = of[f"{name}.tensor_scale"]
+                assert torch.equal(made.tensor_scale.reshape(want.shape), want), (case, name)
         if "output" in of:
             y = linear_forward(of["input"], of["weight"], of.get("bias"), form, draws)
             dx, dw, _ = linear_backward(of["input"], of["weight"], of["grad"], form, draws)
