@@ -116,7 +116,7 @@ void expect_as_ref(const NarrowMatrix& matrix, Rows<const float> source,
           << what;
     }
   expect_same_bits(have, turned, what);
-  EXPECT_EQ(matrix.tensor_scale, *want.parts().tensor_scale) << what;
+  EXPECT_EQ(matrix.tensor_scale, *want.parts().tensor_scales) << what;
   EXPECT_EQ(matrix.counts.values, counts.values) << what;
   EXPECT_EQ(matrix.counts.saturated, counts.saturated) << what;
   EXPECT_EQ(matrix.counts.flushed, counts.flushed) << what;

@@ -62,7 +62,8 @@ class LayerState:
         self._turned: Tensor | None = None
         self._used: tuple[int, int, int] = (-1, -1, 0)  # step, pass, uses in it
         self._passes: OrderedDict[Any, list[int]] = OrderedDict()
-        self.form = self._make_form()  #: its numbers for torch operations; None: none are needed
+        #: Its numbers for torch operations, in training and evaluation; None: none are needed.
+        self.form, self.quiet_form = self._make_forms()
         self.noise_form = noise_of(self.noise())  #: None: its weight has no noise
         #: Whether the gradient of the input is made of the input, too.
         self.reads_input: bool = self.core().reads_input
@@ -92,11 +93,12 @@ class LayerState:
             )  # fmt: skip
         return self._core
 
-    def _make_form(self) -> Any:
+    def _make_forms(self) -> tuple[Any, Any]:
         """Before the first pass: compilers do not follow into the core."""
         if self.engine.kind == "kernels":
-            return None
-        return form_of(self.core())
+            return None, None
+        form = form_of(self.core())
+        return form, form.to_nearest()
 
     def next_use(self) -> int:
         """Its place among the uses of the layer in a pass, where compilers ask."""
@@ -134,7 +136,8 @@ class LayerState:
             self.place_scales(core, scales if on_kernels else None)
             core.set_phase(self.engine.phase)
         self._weight = self._noise = None
-        before, self.form = self.form, self._make_form()
+        before = self.form
+        self.form, self.quiet_form = self._make_forms()
         self.noise_form = noise_of(self.noise())
         self.reads_input = self.core().reads_input
         if scales is not None and not on_kernels:

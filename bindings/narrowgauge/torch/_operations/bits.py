@@ -5,8 +5,6 @@ torch shifts int32 arithmetically: what is shifted right here is never negative.
 
 from __future__ import annotations
 
-import struct
-
 import torch
 from torch import Tensor
 
@@ -15,8 +13,15 @@ LARGEST = 3.4028234663852886e38  #: FLT_MAX
 
 
 def fp32(x: float) -> float:
-    """A number of Python rounded to FP32."""
-    return float(struct.unpack("f", struct.pack("f", x))[0])
+    """A number of Python rounded to FP32's 24 bits, in words that compilers of torch follow."""
+    if x == 0.0:
+        return x
+    unit = 1.0  # 24 bits lie above it
+    while abs(x) >= unit * 2.0**24:
+        unit = unit * 2.0
+    while abs(x) < unit * 2.0**23:
+        unit = unit * 0.5
+    return round(x / unit) * unit
 
 
 def magnitude(x: Tensor) -> Tensor:

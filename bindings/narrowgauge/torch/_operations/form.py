@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import lcm
-from typing import Any, Mapping
+from typing import Any, Mapping, Optional
 
 from .bits import fp32
 from .blocks import Block, Blocks
@@ -123,6 +123,9 @@ class OperandForm:
         return replace(self, rounding="nearest", sr_bits=16)
 
 
+_FP32 = OperandForm(Element("fp32", "floating", 32, 8, 23, 127, "ieee"))
+
+
 @dataclass(frozen=True)
 class GemmForm:
     """left: fprop.input, dgrad.grad, wgrad.grad; right: fprop.weight, dgrad.weight, wgrad.input."""
@@ -135,10 +138,18 @@ class GemmForm:
     output: str = "fp32"  #: or bf16: of fprop and dgrad
     # Made of those above, as in Element.
     alpha: float = 0.0  #: undoes transform and prescales of a product
+    of_mean: Optional[GemmForm] = None  #: of the product of the mean that the left operand lacks
 
     def __post_init__(self) -> None:
         prescales = self.left.prescale * self.right.prescale
         object.__setattr__(self, "alpha", fp32(hadamard_alpha(self.hadamard) / prescales))
+        of_mean = None
+        if self.center != "none":
+            left = _FP32
+            if self.center == "operand":  # narrowed as that, to nearest, by scales of its own
+                left = replace(self.left.to_nearest(), scaling="current")
+            of_mean = replace(self, left=left, center="none")
+        object.__setattr__(self, "of_mean", of_mean)
 
     @property
     def k_multiple(self) -> int:

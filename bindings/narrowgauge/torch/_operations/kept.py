@@ -3,7 +3,6 @@ the scales as they are stored."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import gcd
 from typing import NamedTuple, Optional
 
@@ -31,7 +30,7 @@ class Kept(NamedTuple):
 def keep(made: Operand, cols: int) -> Kept:
     """The first columns of an operand, of which there may be more with zeros."""
     form = made.form
-    made = replace(made, elements=made.elements[:, :cols])
+    made = Operand(form, made.elements[:, :cols], made.scale, made.tensor_scale)
     if form.element.bits <= 8:
         codes = pack(made.codes, form.element.bits)
     else:

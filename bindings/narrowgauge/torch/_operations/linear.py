@@ -17,7 +17,7 @@ from . import hadamard
 from .bits import round_to_bf16
 from .delayed import Delayed
 from .form import GemmForm, LinearForm, OperandForm
-from .means import form_of_mean, subtracted_mean
+from .means import subtracted_mean
 from .operand import Operand, operand, scaled_values
 from .passing import passing_factor
 from .philox import Key, Word
@@ -124,11 +124,11 @@ def _product_of_mean(
     mean: Tensor | None, name: str, form: LinearForm, draws: Draws, weight: Operand
 ) -> Tensor | None:
     """What every row of a product lacks, (1, its columns) FP32."""
-    if mean is None:
-        return None
     role = ROLES[name]
     gemm: GemmForm = getattr(form, role.gemm)
-    alone = form_of_mean(gemm)
+    alone = gemm.of_mean
+    if mean is None or alone is None:
+        return None
     how = _how(role, gemm, alone.left, draws, None, mean.device)
     return product(operand(mean, alone.left, **how), weight, alone)
 

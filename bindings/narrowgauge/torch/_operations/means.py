@@ -4,16 +4,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
 from .bits import round_to_bf16
-from .elements import Element
-from .form import GemmForm, OperandForm
-
-_FP32 = OperandForm(Element("fp32", "floating", 32, 8, 23, 127, "ieee"))
+from .form import GemmForm
 
 
 def column_means(x: Tensor) -> Tensor:
@@ -27,12 +22,3 @@ def subtracted_mean(x: Tensor, gemm: GemmForm, is_weight_gradient: bool) -> Tens
     """What is taken off each row of x. wgrad's identity needs both means as they are."""
     mean = column_means(x)
     return round_to_bf16(mean) if gemm.center == "wide" and not is_weight_gradient else mean
-
-
-def form_of_mean(gemm: GemmForm) -> GemmForm:
-    """Of the product of a mean: `operand` narrows it as the operand it was taken off, to nearest
-    and by its own scales."""
-    left = _FP32
-    if gemm.center == "operand":
-        left = replace(gemm.left.to_nearest(), scaling="current")
-    return replace(gemm, left=left)

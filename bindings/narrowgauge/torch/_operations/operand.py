@@ -3,7 +3,7 @@ src/backend/ref/operand.h, the result has the same bits."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Optional
 
 import torch
@@ -97,12 +97,13 @@ def operand(
     draw = _draw(form, key, x, blocks, contract_rows)
     source = _source(z, form, blocks, draw, contract_rows)
     made = _made(source, encode_scale)
+    scale = made.scale
     if form.rounding == "eden" and draw is not None:
-        made = replace(made, scale=_corrected(made, source, draw, hadamard))
+        scale = _corrected(made, source, draw, hadamard)
     elements = blocks.join(made.elements)
     if form.fits_bf16:
         elements = elements.to(torch.bfloat16)
-    return Operand(form, elements, made.scale, made.tensor_scale, made.amax)
+    return Operand(form, elements, scale, made.tensor_scale, made.amax)
 
 
 def scaled_values(
