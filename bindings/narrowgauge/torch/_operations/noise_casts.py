@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -34,7 +33,6 @@ def cast_noisy(y: Tensor, cast: OperandForm, key: Key) -> Tensor:
         amax = largest(magnitude(Blocks.of("tensor", *y.shape).split(y))).view(torch.float32)
         encode = encode_scale(amax, cast.element.max, cast.scale == "pow2")
         encode = encode.clamp(max=_LARGEST_SCALE).view(1)
-        cast = replace(cast, scaling="delayed")
     made = operand(y, cast, key=key, encode_scale=encode).values[:, : y.shape[1]]
     return torch.where(torch.isfinite(y).all(), made, float("nan"))
 

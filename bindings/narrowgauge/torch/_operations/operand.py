@@ -88,7 +88,7 @@ def operand(
     k_multiple: zeros are added along k up to a multiple of it.
     hadamard, signs: size of the transform and ±1 of so many values, None: all +.
     key: of the draws of stochastic rounding.
-    encode_scale (): what delayed scaling scales by.
+    encode_scale (): what to scale by where that is known, as in delayed scaling.
     """
     z = _loaded(x, contract_rows, k_multiple, hadamard, signs)
     if form.is_fp32:
@@ -162,9 +162,9 @@ def _made(source: Source, encode_scale: Tensor | None) -> Operand:
 def _chosen(source: Source, encode_scale: Tensor | None) -> tuple[Cast, Tensor, Tensor | None]:
     """How blocks are scaled, their elements, and the scale of the tensor."""
     form = source.form
-    if form.scaling == "delayed":
-        if encode_scale is None:
-            raise ValueError("encode_scale: none, and scaling is delayed")
+    if form.scaling == "delayed" and encode_scale is None:
+        raise ValueError("encode_scale: none, and scaling is delayed")
+    if encode_scale is not None:
         factor = encode_scale.reshape(1, 1)
         cast = Cast(inverse(factor), factor)
         return cast, elements_of(source, cast), None

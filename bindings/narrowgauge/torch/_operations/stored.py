@@ -93,8 +93,7 @@ def rounded(
 ) -> Operand:
     """FP32 values by the cast. encode (): the scale of the whole tensor, where it is not made of
     the values."""
-    form = of.form if encode is None else replace(of.form, scaling="delayed")
-    return operand(values, form, key=key, encode_scale=encode)
+    return operand(values, of.form, key=key, encode_scale=encode)
 
 
 def store(
