@@ -93,12 +93,10 @@ def e4m3_casts(source: Source) -> tuple[list[Cast], Tensor]:
     amax = largest(torch.where(bits > INFINITY, 0, bits)).view(torch.float32)
     if form.tensor_block == "tensor":
         whole = amax.amax() if amax.numel() > 0 else amax.new_zeros(())
-        tensor, block = two_levels(form, whole)
-        by_block = tensor.reshape(1, 1)
     else:
-        regions = form.regions_of_blocks(*amax.shape)
-        tensor, block = two_levels(form, largest(regions.split(amax)))
-        by_block, block = regions.each(tensor), regions.each(block)
+        whole = largest(form.regions_of_blocks(*amax.shape).split(amax))
+    tensor, factor = two_levels(form, whole)
+    by_block, block = (form.level_of_blocks(of, *amax.shape) for of in (tensor, factor))
 
     def of(refit: float) -> Cast:
         scale = e4m3_scale(form.scale_rule, amax, block, refit)

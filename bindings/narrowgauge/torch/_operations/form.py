@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from math import lcm
 from typing import Any, Mapping, Optional
 
+from torch import Tensor
+
 from .bits import fp32
 from .blocks import Block, Blocks
 from .elements import Element
@@ -105,6 +107,12 @@ class OperandForm:
         if not isinstance(region, str) and not isinstance(self.block, str):
             region = (region[0] // self.block[0], region[1] // self.block[1])
         return Blocks.of(region, down, across)
+
+    def level_of_blocks(self, level: Tensor, down: int, across: int) -> Tensor:
+        """A tensor_scale, () or of each region, of each block: (1, 1) or (down, across)."""
+        if self.tensor_block == "tensor":
+            return level.reshape(1, 1)
+        return self.regions_of_blocks(down, across).each(level)
 
     @property
     def fits_bf16(self) -> bool:

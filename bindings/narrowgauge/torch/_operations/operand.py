@@ -14,7 +14,7 @@ from . import elements as numbers
 from .bits import INFINITY, inverse, magnitude
 from .blocks import Blocks, largest, spread
 from .casts import (
-    Cast, Source, best, e4m3_casts, e8m0_cast, elements_of, fp32_casts, prescaled, scaled,
+    Cast, Source, best, e4m3_casts, e8m0_cast, fp32_casts, prescaled, scaled,
 )
 from .elements import Draw
 from .form import OperandForm
@@ -61,13 +61,12 @@ class Operand:
         return values * self.tensor_scale
 
     def factors(self) -> Tensor:
-        """What products sum of it, FP32: elements with the scales that differ along the reduction,
-        each one number."""
-        if not self.form.has_tiles:
-            return self.elements.to(torch.float32)
-        scale, tensor = self.scale, self.tensor_scale
-        if scale is not None and tensor is not None and self.form.has_folded_scales:
-            scale = scale * self.form.regions_of_blocks(*scale.shape).each(tensor)
+        """What products sum of one whose scales differ along the reduction, FP32: elements with
+        these scales, each one number."""
+        scale = self.scale
+        assert scale is not None
+        if self.tensor_scale is not None and self.form.has_folded_scales:
+            scale = scale * self.form.level_of_blocks(self.tensor_scale, *scale.shape)
         return self._scaled_by(scale)
 
     def _scaled_by(self, scale: Tensor | None) -> Tensor:
@@ -116,7 +115,9 @@ def scaled_values(
     source = _source(z, form, blocks, _draw(form, key, x, blocks, False), False)
     if form.is_unscaled:
         return blocks.join(prescaled(source))
-    return blocks.join(scaled(source, _chosen(source, encode_scale)[0]))
+    casts, _ = _casts(source, encode_scale)
+    cast = casts[0] if len(casts) == 1 else best(source, casts)[0]
+    return blocks.join(scaled(source, cast))
 
 
 def _loaded(
@@ -155,26 +156,24 @@ def _made(source: Source, encode_scale: Tensor | None) -> Operand:
     if form.is_unscaled:
         y = prescaled(source)
         return Operand(form, numbers.rounded(y, form.element, source.draw, form.overflow))
-    cast, elements, tensor = _chosen(source, encode_scale)
+    casts, tensor = _casts(source, encode_scale)
+    cast, elements = best(source, casts)
     return Operand(form, elements, cast.scale, tensor, _seen(source))
 
 
-def _chosen(source: Source, encode_scale: Tensor | None) -> tuple[Cast, Tensor, Tensor | None]:
-    """How blocks are scaled, their elements, and the scale of the tensor."""
+def _casts(source: Source, encode_scale: Tensor | None) -> tuple[list[Cast], Tensor | None]:
+    """How blocks may be scaled, one for each fit, and the tensor_scale."""
     form = source.form
     if form.scaling == "delayed" and encode_scale is None:
         raise ValueError("encode_scale: none, and scaling is delayed")
     if encode_scale is not None:
         factor = encode_scale.reshape(1, 1)
-        cast = Cast(inverse(factor), factor)
-        return cast, elements_of(source, cast), None
+        return [Cast(inverse(factor), factor)], None
     if form.scale == "e8m0":
-        cast = e8m0_cast(source)
-        return cast, elements_of(source, cast), None
+        return [e8m0_cast(source)], None
     if form.scale == "e4m3":
-        casts, tensor = e4m3_casts(source)
-        return *best(source, casts), tensor
-    return *best(source, fp32_casts(source)), None
+        return e4m3_casts(source)
+    return fp32_casts(source), None
 
 
 def _seen(source: Source) -> Tensor | None:
@@ -191,10 +190,8 @@ def _corrected(made: Operand, source: Source, draw: Draw, group: int) -> Tensor:
     Sums of FP64 run as torch has them."""
     assert made.scale is not None and made.tensor_scale is not None
     y = source.values.to(torch.float64)
-    level = made.tensor_scale
-    if made.form.tensor_block != "tensor":
-        level = spread(made.form.regions_of_blocks(*made.scale.shape).each(level))
-    v = made.elements.to(torch.float32) * spread(made.scale) * level
+    level = made.form.level_of_blocks(made.tensor_scale, *made.scale.shape)
+    v = made.elements.to(torch.float32) * spread(made.scale) * spread(level)
     in_group = (*made.scale.shape[:1], -1, group // made.form.block_along_k)
 
     def sums(x: Tensor) -> Tensor:
