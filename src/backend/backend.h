@@ -34,6 +34,8 @@ class Backend {
   /// Host memory to backend memory, and back.
   virtual void upload(std::byte* to, const void* from, size_t bytes) = 0;
   virtual void download(void* to, const std::byte* from, size_t bytes) const = 0;
+  /// Whether the host's own code, a transport's say, may read and write it in place.
+  [[nodiscard]] virtual bool is_in_hosts_reach() const { return true; }
 
   /// Bytes of storage that Prepare needs: 0 where the backend reads the source in place.
   [[nodiscard]] virtual size_t operand_bytes(const OperandSpec& spec) const = 0;

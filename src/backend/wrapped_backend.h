@@ -22,6 +22,7 @@ class WrappedBackend : public Backend {
   void download(void* to, const std::byte* from, size_t bytes) const override {
     backend_->download(to, from, bytes);
   }
+  [[nodiscard]] bool is_in_hosts_reach() const override { return backend_->is_in_hosts_reach(); }
   [[nodiscard]] size_t operand_bytes(const OperandSpec& spec) const override {
     return backend_->operand_bytes(spec);
   }

@@ -4,23 +4,19 @@
 #include <utility>
 
 #include "comm/gradient_pieces.h"
+#include "comm/memory_messages.h"
 
 namespace ng {
 namespace {
 
-std::span<std::byte> bytes_of_rows(const View& x, int64_t first, int64_t count) {
-  const size_t row = bytes_of(*x.element, x.stride);
-  return {x.data + static_cast<size_t>(first) * row, static_cast<size_t>(count) * row};
+std::span<std::byte> all_bytes(const View& x) {
+  return {x.data, static_cast<size_t>(x.rows) * bytes_of(*x.element, x.stride)};
 }
 
 /// Equal slices of `all` from their ranks to all; each has its own there.
 void gather_rows(Run& run, Traffic kind, const View& all) {
   if (run.recording()) return;
-  Comm& group = run.tensor_group();
-  const int64_t rows = all.rows / group.ranks();
-  const std::span<std::byte> mine = bytes_of_rows(all, group.rank() * rows, rows);
-  group.all_gather(kind, mine, bytes_of_rows(all, 0, all.rows),
-                   std::vector<size_t>(static_cast<size_t>(group.ranks()), mine.size()));
+  all_gather(run.tensor_group(), run.backend(), kind, all_bytes(all));
 }
 
 RandomKey key_of(const Run& run, const Source& mine, const TokenSlice& slice) {
@@ -69,11 +65,7 @@ Tensor as(Run& run, Tensor from, const ElementFormat& to) {
 /// Each rank's rows of its tokens' owner go there: `of_mine`, by rank.
 void exchange_rows(Run& run, Traffic kind, const View& parts, const View& of_mine) {
   if (run.recording()) return;
-  Comm& group = run.tensor_group();
-  const std::span<std::byte> to = bytes_of_rows(of_mine, 0, of_mine.rows);
-  const std::vector<size_t> bytes(static_cast<size_t>(group.ranks()),
-                                  to.size() / static_cast<size_t>(group.ranks()));
-  group.all_to_all(kind, bytes_of_rows(parts, 0, parts.rows), bytes, to, bytes);
+  all_to_all(run.tensor_group(), run.backend(), kind, all_bytes(parts), all_bytes(of_mine));
 }
 
 Tensor plain_sum(Run& run, Tensor part) {

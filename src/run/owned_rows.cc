@@ -1,6 +1,7 @@
 #include "run/owned_rows.h"
 
 #include "comm/gradient_pieces.h"
+#include "comm/memory_messages.h"
 #include "comm/row_messages.h"
 
 namespace ng {
@@ -24,7 +25,7 @@ void send_rows(Run& run, Comm& comm, const View& tensor, std::span<const Piece> 
   if (comm.ranks() == 1 || run.recording()) return;
   RowMessages messages;
   messages.add(comm, tensor, pieces);
-  comm.exchange(messages.out, messages.in);
+  exchange(comm, run.backend(), messages.out, messages.in);
 }
 
 }  // namespace ng

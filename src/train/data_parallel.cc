@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "comm/agreement.h"
+#include "comm/memory_messages.h"
 
 namespace ng {
 namespace {
@@ -247,8 +248,9 @@ void DataParallel::send_updated(size_t index) {
 
 void DataParallel::start_sending(Group& group) {
   auto messages = std::make_shared<RowMessages>(std::exchange(group.updated, {}));
-  group.sending = group.background->start(
-      [messages](Comm& comm) { comm.exchange(messages->out, messages->in); });
+  group.sending = group.background->start([messages, &backend = run_.backend()](Comm& comm) {
+    exchange(comm, backend, messages->out, messages->in);
+  });
 }
 
 void DataParallel::finish_sending() {

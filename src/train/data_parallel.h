@@ -93,7 +93,7 @@ class DataParallel {
   void add_group(Comm& comm);
   [[nodiscard]] size_t group_of(size_t index) const;
   [[nodiscard]] std::vector<size_t> of_group(const BackwardPart& part, size_t group) const;
-  static void start_sending(Group& group);
+  void start_sending(Group& group);
   void share_loss(StepControl* control);
   void share_counters();
 

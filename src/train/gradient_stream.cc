@@ -5,6 +5,7 @@
 
 #include "backend/gradient_scale.h"
 #include "comm/gradient_pieces.h"
+#include "comm/memory_messages.h"
 #include "comm/row_messages.h"
 
 namespace ng {
@@ -197,8 +198,9 @@ void GradientStream::dispatch(Bucket bucket) {
     lay_out(sent, *messages);
   }
   if (!run_.recording())
-    bucket.ticket = ranks_.background->start(
-        [messages](Comm& comm) { comm.exchange(messages->out, messages->in); });
+    bucket.ticket = ranks_.background->start([messages, &backend = run_.backend()](Comm& comm) {
+      exchange(comm, backend, messages->out, messages->in);
+    });
   travelling_.push_back(std::move(bucket));
   if (travelling_.size() < 2) return;
   arrive(travelling_.front());
@@ -321,9 +323,11 @@ void GradientStream::take_mean(const Sent& sent, size_t piece, const View& y) {
                  .first = sent.pieces[piece].first_row * of.spec.cols,
                  .size = of.elements_of_whole(),
                  .largest = on_ring && of.auto_scale != nullptr ? &saturated_[index] : nullptr};
-  if (shares_scale(index) && !run_.recording())
-    sum.encode_scale =
-        ranks * shared_encode_scale(of.communicate, run_.read(&amax_[index]), of.auto_scale);
+  if (shares_scale(index) && !run_.recording()) {
+    const AutoScale scale = of.auto_scale != nullptr ? run_.read(of.auto_scale) : AutoScale{};
+    sum.encode_scale = ranks * shared_encode_scale(of.communicate, run_.read(&amax_[index]),
+                                                   of.auto_scale != nullptr ? &scale : nullptr);
+  }
   run_.execute(sum);
 }
 

@@ -3,6 +3,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/ref/ref_backend.h"
+#include "base/sanitized_testing.h"
 
 namespace ng {
 
@@ -11,7 +12,10 @@ std::span<const BackendRow> backend_rows() {
       {"ref", [](Threads threads, uint64_t /* order */) { return make_ref_backend(threads); }},
       {"cpu", [](Threads threads, uint64_t /* order */) { return make_cpu_backend(threads); }},
       {"cuda-emulated",
-       [](Threads /* one */, uint64_t order) { return make_emulated_cuda_backend(order); }, true}};
+       [](Threads /* one */, uint64_t order) {
+         return make_emulated_cuda_backend(order, kSanitized);  // which sees where tensors end
+       },
+       true}};
   return kRows;
 }
 

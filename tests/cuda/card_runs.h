@@ -21,7 +21,7 @@ constexpr bool is_one_of = (std::is_same_v<Op, Of> || ...);
 class CardWithRefLayers final : public WrappedBackend {
  public:
   CardWithRefLayers()
-      : WrappedBackend(make_emulated_cuda_backend(0)), ref_(make_ref_backend(Threads{1})) {}
+      : WrappedBackend(make_emulated_cuda_backend(0, true)), ref_(make_ref_backend(Threads{1})) {}
 
   void execute(const Operation& operation) override {
     const bool has_bound = std::visit(
@@ -34,7 +34,7 @@ class CardWithRefLayers final : public WrappedBackend {
   }
 
  private:
-  std::unique_ptr<Backend> ref_;  // the emulated card's memory is the host's
+  std::unique_ptr<Backend> ref_;  // the card's memory is managed: within its reach
 };
 
 inline TinyRunOptions options_of(const ModelConfig& model, const std::string& recipe,

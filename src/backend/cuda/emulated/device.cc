@@ -96,8 +96,11 @@ void run_block(Block& block, Fibers& fibers, Order& order) {
 
 }  // namespace
 
-Device::Device(const Card& card, uint64_t thread_order)
-    : card_(card), thread_order_(thread_order), fibers_(std::make_unique<Fibers>()) {}
+Device::Device(const Card& card, uint64_t thread_order, const Memory* memory)
+    : card_(card),
+      thread_order_(thread_order),
+      memory_(memory),
+      fibers_(std::make_unique<Fibers>()) {}
 
 Device::~Device() = default;
 
@@ -115,6 +118,7 @@ void Device::launch(std::string_view kernel, const LaunchShape& shape,
   std::iota(blocks.begin(), blocks.end(), 0);
   order.shuffle(blocks);
   const Dim3 grid = shape.grid;
+  const Memory::Reach reach(memory_);
   try {
     for (const int64_t b : blocks) {
       block.begin({static_cast<unsigned>(b % grid.x), static_cast<unsigned>(b / grid.x % grid.y),

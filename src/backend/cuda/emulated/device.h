@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "backend/cuda/card.h"
+#include "backend/cuda/emulated/memory.h"
 
 namespace ng::cuda::emulated {
 
@@ -21,8 +22,8 @@ class Fibers;
 
 class Device {
  public:
-  /// `thread_order` 0: all in turn.
-  explicit Device(const Card& card, uint64_t thread_order = 0);
+  /// `thread_order` 0: all in turn. `memory`: what is in reach while a kernel runs.
+  explicit Device(const Card& card, uint64_t thread_order = 0, const Memory* memory = nullptr);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -36,6 +37,7 @@ class Device {
  private:
   const Card& card_;
   uint64_t thread_order_;
+  const Memory* memory_;
   uint64_t launches_ = 0;
   std::unique_ptr<Fibers> fibers_;
 };

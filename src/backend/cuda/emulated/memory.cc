@@ -1,0 +1,72 @@
+#include "backend/cuda/emulated/memory.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace ng::cuda::emulated {
+namespace {
+
+constexpr size_t kAlignment = 64;
+constexpr size_t kReserved = size_t{1} << 36;  // one range: to protect many takes long
+
+[[noreturn]] void refuse(size_t bytes) {
+  throw Error({.place = "memory",
+               .problem = fmt::format("cannot allocate {} bytes", bytes),
+               .remedy = "a smaller batch, context or model"});
+}
+
+}  // namespace
+
+Memory::Memory(bool managed) : managed_(managed) {
+  if (managed_) return;
+  void* const pages =
+      mmap(nullptr, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (pages == MAP_FAILED) refuse(kReserved);
+  pages_ = static_cast<std::byte*>(pages);
+}
+
+Memory::~Memory() {
+  if (pages_ != nullptr) munmap(pages_, kReserved);
+}
+
+std::byte* Memory::allocate(size_t bytes) {
+  if (bytes > kReserved) refuse(bytes);
+  const size_t size = (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  if (managed_) {
+    void* const memory = std::aligned_alloc(kAlignment, size);
+    if (memory == nullptr) refuse(bytes);
+    return static_cast<std::byte*>(std::memset(memory, 0, size));
+  }
+  const std::lock_guard lock(mutex_);
+  if (size > kReserved - used_) refuse(bytes);
+  std::byte* const memory = pages_ + used_;
+  used_ += size;
+  if (reaches_ > 0) protect(true);
+  return memory;
+}
+
+// Addresses out of reach are not given out again.
+void Memory::release(std::byte* memory) {
+  if (managed_) std::free(memory);
+}
+
+void Memory::move_reaches(int by) const {
+  if (managed_) return;
+  const std::lock_guard lock(mutex_);
+  const bool was_in_reach = reaches_ > 0;
+  reaches_ += by;
+  if ((reaches_ > 0) != was_in_reach) protect(reaches_ > 0);
+}
+
+void Memory::protect(bool in_reach) const {
+  if (used_ == 0) return;
+  NG_CHECK(mprotect(pages_, used_, in_reach ? PROT_READ | PROT_WRITE : PROT_NONE) == 0, used_);
+}
+
+}  // namespace ng::cuda::emulated

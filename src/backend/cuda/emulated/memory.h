@@ -1,0 +1,53 @@
+// Memory of the emulated card. As with a card's, the host's own code has no access: what reads or
+// writes it outside of a launch or a copy ends with SIGSEGV.
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+
+namespace ng::cuda::emulated {
+
+class Memory {
+ public:
+  /// `managed`: the host's code has access at any time, as to what cudaMallocManaged gives, and
+  /// AddressSanitizer sees where an allocation ends.
+  explicit Memory(bool managed = false);
+  ~Memory();
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  [[nodiscard]] bool is_managed() const { return managed_; }
+
+  /// Zeroed, aligned to 64 bytes; throws Error where there is not enough.
+  std::byte* allocate(size_t bytes);
+  void release(std::byte* memory);
+
+  /// While one of them lives, in any thread, all of it is within reach; null: there is none.
+  class Reach {
+   public:
+    explicit Reach(const Memory* memory) : memory_(memory) {
+      if (memory_ != nullptr) memory_->move_reaches(1);
+    }
+    ~Reach() {
+      if (memory_ != nullptr) memory_->move_reaches(-1);
+    }
+    Reach(const Reach&) = delete;
+    Reach& operator=(const Reach&) = delete;
+
+   private:
+    const Memory* memory_;
+  };
+
+ private:
+  void move_reaches(int by) const;
+  /// Of all that was ever given out; mutex_ is held.
+  void protect(bool in_reach) const;
+
+  bool managed_;
+  mutable std::mutex mutex_;
+  mutable int reaches_ = 0;
+  std::byte* pages_ = nullptr;  ///< kReserved bytes of addresses, used from the beginning, once
+  size_t used_ = 0;
+};
+
+}  // namespace ng::cuda::emulated

@@ -1,0 +1,86 @@
+// The card's memory is out of the host's reach, and whole training does without.
+#include <gtest/gtest.h>
+
+#include "card_runs.h"
+#include "comm/thread_ranks.h"
+
+namespace ng {
+namespace {
+
+std::unique_ptr<Backend> card_apart() { return make_emulated_cuda_backend(0); }
+
+TinyRunOptions apart(const std::string& recipe) {
+  TinyRunOptions options = options_of(tiny_llama(), recipe, kCard);
+  options.make_backend = card_apart;
+  return options;
+}
+
+TEST(CudaMemory, TheHostThatTouchesItEnds) {
+  const std::unique_ptr<Backend> card = card_apart();
+  std::byte* const memory = card->allocate(100);
+  EXPECT_DEATH(static_cast<void>(*static_cast<volatile std::byte*>(memory)), "");
+  EXPECT_DEATH(*static_cast<volatile std::byte*>(memory) = std::byte{1}, "");
+  card->release(memory, 100);
+}
+
+TEST(CudaMemory, CopiesReachIt) {
+  const std::unique_ptr<Backend> card = card_apart();
+  std::byte* const memory = card->allocate(8);
+  const double there = 1.5;
+  double back = 0;
+  card->upload(memory, &there, 8);
+  card->download(&back, memory, 8);
+  EXPECT_EQ(back, there);
+  card->release(memory, 8);
+}
+
+TEST(CudaMemory, TrainingLeavesItToTheCard) {
+  for (const std::string recipe : {"mxfp4-sr-rht", "quartet2", "averis", "gaussws-all", "nipq",
+                                   "fp8-lm", "precision-aware-fp8", "muon"})
+    EXPECT_EQ(trained(apart(recipe), 1).losses.size(), 1u) << recipe;
+}
+
+/// What the ranks end with.
+std::vector<Trained> trained_by(TinyRunOptions options, int ranks, int64_t steps) {
+  std::vector<Trained> all(static_cast<size_t>(ranks));
+  run_ranks(ranks, [&](Comm& comm) {
+    TinyRunOptions mine = options;
+    mine.comm = &comm;
+    all[static_cast<size_t>(comm.rank())] = trained(mine, steps);
+  });
+  return all;
+}
+
+TEST(CudaMemory, RanksAreOneProcessToTheBit) {
+  TinyRunOptions options = apart("mxfp4-sr-rht");
+  options.determinism = Determinism::global;
+  const std::vector<Trained> two = trained_by(options, 2, 2);
+  options.micros = 2;
+  const Trained one = trained(options, 2);
+  for (const Trained& of_rank : two) {
+    EXPECT_EQ(of_rank.losses, one.losses);
+    EXPECT_EQ(of_rank.weights, one.weights);
+  }
+}
+
+/// Losses of two ranks on the card are beside those on the CPU.
+void expect_losses_of_cpu(TinyRunOptions options, double most) {
+  const std::vector<double> got = trained_by(options, 2, 2)[0].losses;
+  options.make_backend = nullptr;
+  options.backend = "cpu";
+  const std::vector<double> want = trained_by(options, 2, 2)[0].losses;
+  for (size_t step = 0; step < want.size(); ++step)
+    EXPECT_NEAR(got[step], want[step], most) << step;
+}
+
+TEST(CudaMemory, RanksSendFp8AsThoseOfTheCpu) { expect_losses_of_cpu(apart("fp8-lm"), 1e-2); }
+
+TEST(CudaMemory, RanksDivideLayersAsThoseOfTheCpu) {
+  TinyRunOptions options = apart("fp32");
+  options.tensor = options.model.kv_heads = 2;
+  options.length = 12;
+  expect_losses_of_cpu(options, 1e-5);
+}
+
+}  // namespace
+}  // namespace ng
