@@ -32,6 +32,8 @@ TEST(CudaMemory, CopiesReachIt) {
   card->download(&back, memory, 8);
   EXPECT_EQ(back, there);
   card->release(memory, 8);
+  card->download(&back, card->allocate(8), 8);  // the same place
+  EXPECT_EQ(back, 0.0);
 }
 
 TEST(CudaMemory, TrainingLeavesItToTheCard) {

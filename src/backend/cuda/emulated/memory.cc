@@ -13,7 +13,10 @@ namespace ng::cuda::emulated {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kReserved = size_t{1} << 36;  // one range: to protect many takes long
+constexpr size_t kPage = 4096;
+constexpr size_t kReserved = size_t{1} << 36;  // of addresses, in one range: many take long
+
+size_t rounded_up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
 [[noreturn]] void refuse(size_t bytes) {
   throw Error({.place = "memory",
@@ -37,7 +40,7 @@ Memory::~Memory() {
 
 std::byte* Memory::allocate(size_t bytes) {
   if (bytes > kReserved) refuse(bytes);
-  const size_t size = (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  const size_t size = rounded_up(std::max<size_t>(bytes, 1), managed_ ? kAlignment : kPage);
   if (managed_) {
     void* const memory = std::aligned_alloc(kAlignment, size);
     if (memory == nullptr) refuse(bytes);
@@ -45,15 +48,26 @@ std::byte* Memory::allocate(size_t bytes) {
   }
   const std::lock_guard lock(mutex_);
   if (size > kReserved - used_) refuse(bytes);
-  std::byte* const memory = pages_ + used_;
+  regions_.push_back({.begin = used_});
   used_ += size;
   if (reaches_ > 0) protect(true);
-  return memory;
+  return pages_ + regions_.back().begin;
 }
 
-// Addresses out of reach are not given out again.
+// What is released below the last region waits for those above it.
 void Memory::release(std::byte* memory) {
-  if (managed_) std::free(memory);
+  if (managed_) return std::free(memory);
+  const std::lock_guard lock(mutex_);
+  const auto begin = static_cast<size_t>(memory - pages_);
+  const auto region = std::ranges::find(regions_, begin, &Region::begin);
+  NG_CHECK(region != regions_.end(), begin);
+  region->released = true;
+  const size_t before = used_;
+  while (!regions_.empty() && regions_.back().released) {
+    used_ = regions_.back().begin;
+    regions_.pop_back();
+  }
+  madvise(pages_ + used_, before - used_, MADV_DONTNEED);  // zeros when they are given out again
 }
 
 void Memory::move_reaches(int by) const {

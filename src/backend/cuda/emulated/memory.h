@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <mutex>
+#include <vector>
 
 namespace ng::cuda::emulated {
 
@@ -40,13 +41,20 @@ class Memory {
 
  private:
   void move_reaches(int by) const;
-  /// Of all that was ever given out; mutex_ is held.
+  /// Of all that is given out; mutex_ is held.
   void protect(bool in_reach) const;
 
   bool managed_;
   mutable std::mutex mutex_;
   mutable int reaches_ = 0;
-  std::byte* pages_ = nullptr;  ///< kReserved bytes of addresses, used from the beginning, once
+
+  /// Whole pages, one after another, with room behind the last.
+  struct Region {
+    size_t begin = 0;
+    bool released = false;
+  };
+  std::byte* pages_ = nullptr;
+  std::vector<Region> regions_;
   size_t used_ = 0;
 };
 
