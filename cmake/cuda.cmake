@@ -1,29 +1,9 @@
-# The kernels of backend/cuda for the emulated device, in tests only: a fiber of Boost.Context for
-# each CUDA thread. docs/gpu.md says what is there.
-file(GLOB_RECURSE sources CONFIGURE_DEPENDS src/backend/cuda/*.cc)
-list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
-find_path(BOOST_CONTEXT_INCLUDE boost/context/fiber.hpp)
-find_library(BOOST_CONTEXT boost_context)
-if(BOOST_CONTEXT_INCLUDE AND BOOST_CONTEXT)
-  add_library(ng_cuda_emulated STATIC ${sources})
-  target_include_directories(ng_cuda_emulated SYSTEM PRIVATE ${BOOST_CONTEXT_INCLUDE})
-  target_link_libraries(ng_cuda_emulated PUBLIC ng_flags ng_backend ${BOOST_CONTEXT})
-  set_target_properties(ng_cuda_emulated PROPERTIES UNITY_BUILD ${NG_UNITY}
-                        UNITY_BUILD_BATCH_SIZE 12)
-  # The program with this backend too; it takes the emulated rows in place of those in ng_run.
-  if(TARGET narrowgauge)
-    add_executable(narrowgauge-emulated tests/cuda/backend_rows.cc $<TARGET_OBJECTS:narrowgauge>)
-    target_link_libraries(narrowgauge-emulated PRIVATE ng_cuda_emulated ${NG_LIBRARIES})
-  endif()
-else()
-  message(STATUS "No Boost.Context (libboost-context-dev): tests of CUDA kernels are not built")
-endif()
-
-# The same kernels by nvcc, to see that they compile for every card without a warning and without a
-# register in memory: one unit, for the headers are what takes time.
+# Kernels of backend/cuda and the backend of a card, by nvcc, for every card without a warning and
+# without a register in memory: one unit, for the headers are what takes time. docs/gpu.md says what
+# is there. Sets NG_CUDA_OBJECT, NG_CUDA_CARDS and, where a program can have them, NG_CUDART.
 set(NG_CUDA AUTO CACHE STRING "kernels compiled by nvcc: AUTO (where there is one), ON or OFF")
 set_property(CACHE NG_CUDA PROPERTY STRINGS AUTO ON OFF)
-if(NG_CUDA STREQUAL "OFF" OR NG_SANITIZE)
+if(NG_CUDA STREQUAL "OFF" OR NG_SANITIZE OR NG_PYTHON)
   return()
 endif()
 find_program(NG_NVCC nvcc PATHS /usr/local/cuda/bin)
@@ -38,28 +18,39 @@ if(NOT known MATCHES "compute_120")
   message(STATUS "No nvcc of CUDA 13: CUDA kernels are compiled for the emulated device only")
   return()
 endif()
+# Linked in: a program with it starts where there is no driver.
+cmake_path(GET NG_NVCC PARENT_PATH toolkit)
+cmake_path(GET toolkit PARENT_PATH toolkit)
+find_library(NG_CUDART cudart_static PATHS ${toolkit} PATH_SUFFIXES lib64 lib)
+if(NOT NG_CUDART)
+  if(NG_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "NG_CUDA=ON: no libcudart_static.a beside ${NG_NVCC}: NG_CUDART=FILE")
+  endif()
+  message(STATUS "No libcudart_static.a: the program is built without a CUDA backend")
+endif()
 
-set(kernels ${sources})
-list(FILTER kernels INCLUDE REGEX "/cuda/kernels/")
+file(GLOB kernels CONFIGURE_DEPENDS src/backend/cuda/kernels/*.cc src/backend/cuda/card/*.cc)
 set(unit "")
 foreach(kernel IN LISTS kernels)
   string(APPEND unit "#include \"${kernel}\"\n")
 endforeach()
 set(NG_CUDA_UNIT ${CMAKE_BINARY_DIR}/cuda_kernels)
 file(CONFIGURE OUTPUT ${NG_CUDA_UNIT}.cu CONTENT "${unit}" @ONLY)
+set(cards 80 89 90a 100a 120a)
+list(JOIN cards " " NG_CUDA_CARDS)
 set(gencode "")
-foreach(card 80 89 90a 100a 120a)
+foreach(card IN LISTS cards)
   list(APPEND gencode -gencode=arch=compute_${card},code=sm_${card})
 endforeach()
+set(NG_CUDA_OBJECT ${NG_CUDA_UNIT}.o)
 add_custom_command(
-  OUTPUT ${NG_CUDA_UNIT}.o
+  OUTPUT ${NG_CUDA_OBJECT}
   COMMAND sh -c "\"$@\" 2>${NG_CUDA_UNIT}.log || { cat ${NG_CUDA_UNIT}.log; exit 1; }" sh
           ${NG_NVCC} -std=c++20 --expt-relaxed-constexpr -fmad=false -Werror all-warnings
-          ${gencode} -gencode=arch=compute_90,code=compute_90 -Xptxas -v
+          --threads 2 ${gencode} -gencode=arch=compute_90,code=compute_90 -Xptxas -v
           -I${CMAKE_SOURCE_DIR}/cmake/nvcc -I${CMAKE_SOURCE_DIR}/src
           -I${CMAKE_SOURCE_DIR}/include -MD -MF ${NG_CUDA_UNIT}.d
-          -c ${NG_CUDA_UNIT}.cu -o ${NG_CUDA_UNIT}.o
+          -c ${NG_CUDA_UNIT}.cu -o ${NG_CUDA_OBJECT}
   DEPENDS ${NG_CUDA_UNIT}.cu DEPFILE ${NG_CUDA_UNIT}.d VERBATIM
   COMMENT "Compiling CUDA kernels for all cards")
-add_custom_target(cuda_kernels ALL DEPENDS ${NG_CUDA_UNIT}.o)
-ng_add_test(cuda_kernels cuda ${CMAKE_SOURCE_DIR}/tests/cuda/spills ${NG_CUDA_UNIT}.log)
+add_custom_target(cuda_kernels ALL DEPENDS ${NG_CUDA_OBJECT})

@@ -111,7 +111,10 @@ endfunction()
 
 # Those of the backends by their folders, which have names of their own.
 file(GLOB_RECURSE tests CONFIGURE_DEPENDS src/*_test.cc tests/*_test.cc)
-include(cmake/cuda.cmake)
+include(cmake/emulated.cmake)
+if(NG_CUDA_OBJECT)
+  ng_add_test(cuda_kernels cuda ${CMAKE_SOURCE_DIR}/tests/cuda/spills ${NG_CUDA_UNIT}.log)
+endif()
 if(NOT TARGET ng_cuda_emulated)
   list(FILTER tests EXCLUDE REGEX "/cuda/")
 endif()

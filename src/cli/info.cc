@@ -26,7 +26,6 @@ std::vector<std::string_view> isa_names_here() {
   return names;
 }
 
-/// No kernel is compiled for cards into this program yet.
 Json cuda_json(const CudaMachine& machine) {
   Json devices = Json::array();
   for (const CudaDevice& device : machine.devices)
@@ -34,17 +33,21 @@ Json cuda_json(const CudaMachine& machine) {
   const auto text_or_null = [](const std::optional<std::string>& text) {
     return text ? Json(*text) : Json();
   };
-  return {{"built", false},
-          {"architectures", Json::array()},
+  return {{"built", !cuda_architectures().empty()},
+          {"architectures", cuda_architectures()},
           {"driver", text_or_null(machine.driver)},
           {"devices", devices},
           {"cublaslt", text_or_null(machine.cublaslt)}};
 }
 
 std::string cuda_text(const CudaMachine& machine) {
-  if (!machine.driver) return "not built; no driver here";
-  return fmt::format("not built; a driver for CUDA {} and {} here", *machine.driver,
-                     counted(static_cast<int64_t>(machine.devices.size()), "device"));
+  const auto cards = cuda_architectures();
+  const std::string built =
+      cards.empty() ? "not built" : fmt::format("built for sm_{}", fmt::join(cards, " "));
+  if (!machine.driver) return built + "; no driver here";
+  return fmt::format("{}; a driver for CUDA {} and {} here, cuBLASLt {}", built, *machine.driver,
+                     counted(static_cast<int64_t>(machine.devices.size()), "device"),
+                     machine.cublaslt.value_or("not found"));
 }
 
 void info(const InfoArgs& args) {

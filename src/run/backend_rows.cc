@@ -1,6 +1,7 @@
 #include "run/backend_rows.h"
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cuda/cuda_backend.h"
 #include "backend/ref/ref_backend.h"
 
 namespace ng {
@@ -8,7 +9,12 @@ namespace ng {
 std::span<const BackendRow> backend_rows() {
   static constexpr BackendRow kRows[] = {
       {"ref", [](Threads threads, uint64_t /* order */) { return make_ref_backend(threads); }},
-      {"cpu", [](Threads threads, uint64_t /* order */) { return make_cpu_backend(threads); }}};
+      {"cpu", [](Threads threads, uint64_t /* order */) { return make_cpu_backend(threads); }},
+#ifdef NG_CUDA_CARDS  // the program, where nvcc was
+      {"cuda", [](Threads /* its own */, uint64_t /* order */) { return make_cuda_backend(); },
+       false, NG_CUDA_CARDS},
+#endif
+  };
   return kRows;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 
 #include "base/error.h"
 #include "run/backend_rows.h"
@@ -17,6 +18,14 @@ std::vector<std::string_view> backend_names() {
 
 bool any_has_thread_order() {
   return std::ranges::any_of(backend_rows(), &BackendRow::has_thread_order);
+}
+
+std::vector<std::string_view> cuda_architectures() {
+  std::vector<std::string_view> names;
+  for (const BackendRow& row : backend_rows())
+    for (const auto name : std::views::split(row.cards, ' '))
+      names.emplace_back(name.begin(), name.end());
+  return names;
 }
 
 std::unique_ptr<Backend> make_backend(std::string_view name, Threads threads,

@@ -15,6 +15,9 @@ namespace ng {
 /// Whether any has an order of threads that a seed draws: an emulated card, in tests.
 [[nodiscard]] bool any_has_thread_order();
 
+/// "80", "90a": the cards that kernels of this program are compiled for; none in one without CUDA.
+[[nodiscard]] std::vector<std::string_view> cuda_architectures();
+
 /// Throws Error naming the known ones for an unknown name, and for a `thread_order` of one that
 /// has none.
 [[nodiscard]] std::unique_ptr<Backend> make_backend(std::string_view name, Threads threads,

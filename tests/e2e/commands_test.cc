@@ -265,10 +265,20 @@ TEST_F(Commands, InfoTellsOfTheMachine) {
   const Json info = Json::parse(run_well({"info", "--json", "--isa", "scalar"}));
   EXPECT_EQ(info["isa"], "scalar");
   EXPECT_GE(info["threads"], 1);
-  EXPECT_EQ(info["backends"].size(), 2u);
+  EXPECT_EQ(info["backends"].size(), info["cuda"]["built"] ? 3u : 2u);
   EXPECT_GT(info["peak_flops"], 0.0);
   EXPECT_FALSE(info.at("amx").get<std::string>().empty());
   EXPECT_NE(run_well({"info"}).find("measured peak"), std::string::npos);
+}
+
+TEST_F(Commands, ACardIsRefusedInOneLineWhereThereIsNone) {
+  const Json cuda = Json::parse(run_well({"info", "--json", "--isa", "scalar"})).at("cuda");
+  const bool built = cuda.at("built");
+  EXPECT_EQ(cuda.at("architectures").size(), built ? 5u : 0u);
+  if (!cuda.at("devices").empty()) GTEST_SKIP() << "there is a card here";
+  expect_refused({"train", "tiny.toml", "--out", "run", "--backend", "cuda"}, 1,
+                 {"--backend: ", "cuda", built ? "on this machine" : "ref"});
+  EXPECT_FALSE(fs::exists(path("run")));
 }
 
 TEST_F(Commands, BenchStepGivesTheKeysThatTheBenchmarksRead) {

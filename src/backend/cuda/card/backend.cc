@@ -1,0 +1,95 @@
+// A card of this machine behind the seam: the kernels as nvcc compiles them, on one stream. Never
+// run on a card yet (docs/gpu.md).
+#include <cuda_runtime.h>
+
+#include <string>
+
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/kernel_backend.h"
+#include "base/cuda_machine.h"
+
+namespace ng {
+namespace cuda {
+namespace {
+
+constexpr int kOldestCard = 80;
+
+/// `what` was being done when the card failed, or when it was heard of a kernel that had.
+void check(cudaError_t code, std::string_view what) {
+  if (code == cudaSuccess) return;
+  throw Error({.place = "cuda",
+               .problem = std::string(what) + ": " + cudaGetErrorString(code),
+               .remedy = code == cudaErrorMemoryAllocation ? "a smaller batch, context or model"
+                                                           : "the card's state by nvidia-smi"});
+}
+
+/// Throws Error where no kernel could run.
+void require_card() {
+  const auto refuse = [](std::string problem) {
+    throw Error({.place = "--backend", .problem = "cuda: " + problem, .remedy = "cpu"});
+  };
+  const CudaMachine machine = cuda_machine();
+  if (!machine.driver) refuse("no NVIDIA driver on this machine");
+  if (machine.devices.empty()) refuse("the driver finds no card");
+  const CudaDevice& first = machine.devices.front();
+  if (first.sm < kOldestCard)
+    refuse(first.name + " is of sm_" + std::to_string(first.sm) + ", older than sm_" +
+           std::to_string(kOldestCard));
+}
+
+class CardBackend final : public KernelBackend {
+ public:
+  CardBackend() {
+    require_card();
+    check(cudaStreamCreateWithFlags(&stream_.stream, cudaStreamNonBlocking), "a stream");
+    scratch_ = allocate(kScratchBytes);
+  }
+  ~CardBackend() override {
+    cudaFree(scratch_);
+    cudaStreamDestroy(stream_.stream);
+  }
+  CardBackend(const CardBackend&) = delete;
+  CardBackend& operator=(const CardBackend&) = delete;
+
+  [[nodiscard]] std::string_view name() const override { return "cuda"; }
+
+  std::byte* allocate(size_t bytes) override {
+    void* memory = nullptr;
+    check(cudaMalloc(&memory, bytes > 0 ? bytes : 1), std::to_string(bytes) + " bytes of memory");
+    check(cudaMemsetAsync(memory, 0, bytes, stream_.stream), "zeros");
+    return static_cast<std::byte*>(memory);
+  }
+  void release(std::byte* memory, size_t /* bytes */) override { cudaFree(memory); }
+
+  void upload(std::byte* to, const void* from, size_t bytes) override {
+    copy(to, from, bytes, cudaMemcpyHostToDevice);
+  }
+  void download(void* to, const std::byte* from, size_t bytes) const override {
+    copy(to, from, bytes, cudaMemcpyDeviceToHost);
+  }
+
+  [[nodiscard]] bool is_in_hosts_reach() const override { return false; }
+
+  void execute(const Operation& operation) override {
+    perform_on(&stream_, operation, scratch_);
+    std::visit([](const auto& op) { check(cudaGetLastError(), op.kName); }, operation);
+  }
+
+ private:
+  /// Behind all that was launched; the host's memory is its own again on return.
+  void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) const {
+    if (bytes == 0) return;
+    check(cudaMemcpyAsync(to, from, bytes, kind, stream_.stream), "a copy");
+    check(cudaStreamSynchronize(stream_.stream), "the kernels before a copy");
+  }
+
+  CardStream stream_;
+  std::byte* scratch_ = nullptr;
+};
+
+}  // namespace
+}  // namespace cuda
+
+std::unique_ptr<Backend> make_cuda_backend() { return std::make_unique<cuda::CardBackend>(); }
+
+}  // namespace ng
