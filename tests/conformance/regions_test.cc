@@ -201,6 +201,9 @@ TEST(Conformance, BothOperandsHaveRegions) {
   }
 }
 
+/// An emulated card takes one of so many products.
+constexpr int kCardEvery = 3;
+
 struct Product {
   Operand left, right;
   int hadamard = 0;
@@ -220,21 +223,22 @@ void check(const Product& p) {
     for (int64_t c = 0; c < a.cols(); ++c) a.at(r, c) *= p.size;
   const Matrix w = source_of(right, 81);
   const Matrix bias = Matrix(1, p.n).fill_uniform(82);
+  const auto product = [&](const Place& with) {
+    const Tensor from_a = with.fp32(a), from_w = with.fp32(w), bias_row = with.fp32(bias);
+    const Prepared pa = prepare(with, left, from_a, drawing()),
+                   pw = prepare(with, right, from_w, drawing(Purpose::dgrad_weight));
+    Tensor y = with.fp32(Matrix(p.m, p.n, 3, 2).fill_uniform(83));
+    with.execute(Gemm{.y = y,
+                      .a = &pa.packed,
+                      .b = &pw.packed,
+                      .into = p.into,
+                      .bias = p.bias ? bias_row : ConstView{},
+                      .round = p.round});
+    return Results{{"y", y.values()}};
+  };
   conform(fmt::format("{} · {} {}x{}x{} hadamard {}", describe(p.left), describe(p.right), p.m, p.n,
                       p.k, p.hadamard),
-          [&](const Place& with) {
-            const Tensor from_a = with.fp32(a), from_w = with.fp32(w), bias_row = with.fp32(bias);
-            const Prepared pa = prepare(with, left, from_a, drawing()),
-                           pw = prepare(with, right, from_w, drawing(Purpose::dgrad_weight));
-            Tensor y = with.fp32(Matrix(p.m, p.n, 3, 2).fill_uniform(83));
-            with.execute(Gemm{.y = y,
-                              .a = &pa.packed,
-                              .b = &pw.packed,
-                              .into = p.into,
-                              .bias = p.bias ? bias_row : ConstView{},
-                              .round = p.round});
-            return Results{{"y", y.values()}};
-          });
+          Storage::fp32, product, exactly, kCardEvery);
 }
 
 TEST(Conformance, ProductsOfRegions) {

@@ -1,5 +1,5 @@
-// Every named recipe but those with tensor_block trains on the emulated card, with the bits of
-// `ref` wherever those are promised and the same bits in two orders of threads.
+// Every named recipe trains on the emulated card, with the bits of `ref` wherever those are
+// promised and the same bits in two orders of threads.
 #include <gtest/gtest.h>
 
 #include "card_runs.h"
@@ -12,8 +12,6 @@ constexpr int64_t kSteps = 3;
 // By name: build/release/cuda_test --gtest_also_run_disabled_tests --gtest_filter='CudaRecipes.*'
 TEST(CudaRecipes, DISABLED_EachTrainsWithTheSameBitsInTwoOrdersOfThreads) {
   for (const std::string& recipe : recipe_names()) {
-    if (Recipe::load(recipe).resolved_toml().find("tensor_block") != std::string::npos)
-      continue;  // which the card lacks
     TinyRunOptions other = options_of(tiny_llama(), recipe, kCard);
     other.thread_order = 5;
     const Trained first = trained(options_of(tiny_llama(), recipe, kCard), kSteps),

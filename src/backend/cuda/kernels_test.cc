@@ -182,6 +182,42 @@ TEST(CudaKernels, AmaxIsThatOfRef) {
   }
 }
 
+// ---------------------------------------------------------------- operands
+
+/// Through a transform three rows at a time, so that regions of the second level lie in several
+/// parts of the scratch.
+void expect_parts(const Block& region) {
+  constexpr int64_t kRows = 23, kCols = 150;
+  std::vector<float> x = ref::normals(kRows * kCols, 6);
+  for (size_t i = 0; i < x.size(); ++i) x[i] *= pow2(static_cast<int>(i / 50) - 40);
+  const ConstView source = ref::view_of(x, kRows, kCols);
+  Operand cast = operand_of("nvfp4").rounded_by(Rounding::stochastic);
+  cast.tensor_block = region;
+  OperandSpec spec = ref::spec_of(cast, source, Contract::cols, 16);
+  spec.hadamard = {.size = 16, .signs = {0x9E37}};
+  const ref::Prepared by_ref(spec, source, ref::drawing(kKey));
+  const int64_t k = spec.k_padded();
+  for (const uint64_t order : kOrders) {
+    Device device(card_of(90), order);
+    std::vector<std::byte> storage(operand_bytes(spec));
+    std::vector<std::byte> scratch(static_cast<size_t>(3 * k) * sizeof(float));
+    PackedOperand packed{
+        .spec = spec, .source = {}, .storage = storage.data(), .bytes = storage.size()};
+    perform(&device, Prepare{.packed = &packed, .source = source, .context = ref::drawing(kKey)},
+            Scratch{scratch.data(), scratch.size()});
+    std::vector<float> values(static_cast<size_t>(kRows * k));
+    perform(&device, Unpack{.packed = &packed, .values = {values.data(), kRows, k, k}});
+    EXPECT_EQ(values, by_ref.values()) << describe(cast) << " in order " << order;
+  }
+}
+
+TEST(CudaKernels, SecondScalesOfOperandsInPartsAreThoseOfRef) {
+  expect_parts({});
+  expect_parts({.kind = Block::Kind::row});
+  expect_parts({.kind = Block::Kind::tile, .rows = 1, .cols = 128});
+  expect_parts({.kind = Block::Kind::tile, .rows = 5, .cols = 48});
+}
+
 // ---------------------------------------------------------------- updates
 
 constexpr int64_t kUpdateRows = 21, kUpdateCols = 45;

@@ -24,29 +24,45 @@ struct TransformGroups {
   }
 };
 
+/// The largest magnitude of a row's values in each region of the second level, by a warp.
+struct FindLargestOfRegion {
+  OperandValues values;
+  CardScales second;
+  int64_t first_row;
+  __device__ void operator()(int64_t unit, int lane) const {
+    const int64_t row = first_row + unit / second.across;
+    const int64_t first = unit % second.across * second.region_cols;
+    const int64_t end = first + second.region_cols, k_padded = values.from.k_padded;
+    Largest largest;
+    for (int64_t k = first + lane; k < end && k < k_padded; k += kWarp)
+      largest.take(values(row, k));
+    largest.put(second.at(row, first), lane);
+  }
+};
+
 /// The scales of two levels, of the largest magnitude.
 struct DecideLevels {
-  CardScale* scale;
+  CardScale* scales;
   Operand cast;
   float max;
-  const float* amax;
-  __device__ void operator()(int64_t /* row */, int64_t /* col */) const {
-    float largest = float_of_bits(scale->amax);
+  const float* amax;  ///< at least so much is it; null: as the values say
+  __device__ void operator()(int64_t /* row */, int64_t i) const {
+    float largest = float_of_bits(scales[i].amax);
     if (amax != nullptr && *amax > largest) largest = *amax;
     const TwoLevelScale levels =
         two_level_scale(cast.tensor_scale, largest, first_fit(cast, max), cast.scale_max);
-    scale->multiplier = levels.block;
-    scale->decode = levels.tensor;
+    scales[i].multiplier = levels.block;
+    scales[i].decode = levels.tensor;
   }
 };
 
 /// The second level of a stored tensor, or its only scale.
 struct TakeLevel {
-  CardScale* scale;
+  CardScale* scales;
   const float* from;  ///< null: 1
-  __device__ void operator()(int64_t /* row */, int64_t /* col */) const {
-    scale->multiplier = 1;
-    scale->decode = from != nullptr ? *from : 1.0f;
+  __device__ void operator()(int64_t /* row */, int64_t i) const {
+    scales[i].multiplier = 1;
+    scales[i].decode = from != nullptr ? *from : 1.0f;
   }
 };
 
@@ -152,7 +168,7 @@ struct CorrectScales {
     double squares = 0, products = 0;
     for (int64_t k = first; k < first + size; ++k) {
       const double before = job.values(row, k);
-      const double after = y.element_at(row, k) * y.scale_at(row, k) * y.whole_scale();
+      const double after = y.element_at(row, k) * y.scale_at(row, k) * y.second.decode(row, k);
       squares += before * before;
       products += before * after;
     }
@@ -166,14 +182,6 @@ struct CorrectScales {
     }
   }
 };
-
-void find_levels(Stream stream, const BlockJob& job) {
-  const CardOperand& y = job.y;
-  if (job.taken.scales.data != nullptr)
-    return for_each_place(stream, 1, 1, TakeLevel{y.scale, job.taken.tensor});
-  find_operand_largest(stream, job.values.from, y.scale);
-  for_each_place(stream, 1, 1, DecideLevels{y.scale, job.rule.cast, job.rule.range.max, job.amax});
-}
 
 /// Regions that some rows consist of, which begin with one.
 int64_t count_regions(const BlockScales& scales, int64_t rows) {
@@ -202,6 +210,30 @@ void for_strips(Stream stream, const BlockJob& job, const Scratch& scratch, cons
   }
 }
 
+/// Of the second level.
+void find_largest_of_regions(Stream stream, const BlockJob& job, const Scratch& scratch) {
+  const CardScales& second = job.y.second;
+  forget_scales(stream, second.data, second.count);
+  for_strips(stream, job, scratch, [&](const BlockJob& part, int64_t first, int64_t count) {
+    for_each_row(stream, count * second.across, FindLargestOfRegion{part.values, second, first});
+  });
+}
+
+void find_levels(Stream stream, const BlockJob& job, const Scratch& scratch) {
+  const CardScales& second = job.y.second;
+  if (second.data == nullptr) return;
+  if (job.taken.scales.data != nullptr)
+    return for_each_place(stream, 1, second.count, TakeLevel{second.data, job.taken.tensor});
+  const bool is_whole = job.rule.cast.tensor_block.kind == Block::Kind::tensor;
+  if (is_whole)
+    find_operand_largest(stream, job.values.from, second.data);
+  else
+    find_largest_of_regions(stream, job, scratch);
+  for_each_place(
+      stream, 1, second.count,
+      DecideLevels{second.data, job.rule.cast, job.rule.range.max, is_whole ? job.amax : nullptr});
+}
+
 }  // namespace
 
 void round_rows(Stream stream, const BlockJob& job, int64_t first, int64_t count) {
@@ -214,7 +246,7 @@ void round_rows(Stream stream, const BlockJob& job, int64_t first, int64_t count
 }
 
 void prepare_blocks(Stream stream, const BlockJob& job, const Scratch& scratch) {
-  if (job.y.scale != nullptr) find_levels(stream, job);
+  find_levels(stream, job, scratch);
   for_strips(stream, job, scratch, [&](const BlockJob& part, int64_t first, int64_t count) {
     round_rows(stream, part, first, count);
   });
@@ -222,7 +254,7 @@ void prepare_blocks(Stream stream, const BlockJob& job, const Scratch& scratch) 
 
 void pass_blocks(Stream stream, const BlockJob& job, const PassedGradient& passed,
                  const Scratch& scratch) {
-  if (job.y.scale != nullptr) find_levels(stream, job);
+  find_levels(stream, job, scratch);
   const BlockScales& scales = job.y.scales;
   for_strips(stream, job, scratch, [&](const BlockJob& part, int64_t first, int64_t count) {
     for_each_row(stream, count_regions(scales, count),

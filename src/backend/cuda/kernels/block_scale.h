@@ -52,10 +52,12 @@ struct RegionRule {
   ElementRange range;
   ElementCast element;
   Statistic statistic;
-  const CardScale* second = nullptr;  ///< level
+  CardScales second{};  ///< level
 
-  [[nodiscard]] __device__ TwoLevelScale levels() const {
-    return second != nullptr ? TwoLevelScale{second->decode, second->multiplier} : TwoLevelScale{};
+  [[nodiscard]] __device__ TwoLevelScale levels(const Region& region) const {
+    if (second.data == nullptr) return {};
+    const CardScale* scale = second.at(region.row, region.k);
+    return {scale->decode, scale->multiplier};
   }
   /// What the encoder is given of a value.
   [[nodiscard]] __device__ float scaled(const RegionScale& by, float z) const {
@@ -70,13 +72,15 @@ struct RegionRule {
   }
 
   /// Of a finite amax > 0 or 0; else of a scale of blocks in FP32, which is then 1.
-  [[nodiscard]] __device__ RegionScale of_amax(float amax, bool is_finite, float fit) const {
+  [[nodiscard]] __device__ RegionScale of_amax(const Region& region, float amax, bool is_finite,
+                                               float fit) const {
     const bool power = cast.scale == ScaleKind::pow2;
     if (cast.scale == ScaleKind::e4m3) {
+      const TwoLevelScale two_level = levels(region);
       const float refit = first_fit(cast, range.max) / fit;
-      uint32_t code = e4m3_block_code(cast.scale_rule, amax, levels(), refit);
+      uint32_t code = e4m3_block_code(cast.scale_rule, amax, two_level, refit);
       if (code == 0 && cast.rounding == Rounding::eden) code = kE4m3One;
-      return {.multiplier = e4m3_multiplier(code, levels()),
+      return {.multiplier = e4m3_multiplier(code, two_level),
               .stored = decode_float(e4m3_grid(), code),
               .code = code,
               .clamps = true,
@@ -101,6 +105,7 @@ struct RegionRule {
   [[nodiscard]] __device__ double error(const OperandValues& values, const Region& region,
                                         const RegionScale& by) const {
     double sum = 0;
+    const float tensor = levels(region).tensor;
     const bool is_turned = values.from.is_turned;
     const int64_t inner = is_turned ? region.row_end - region.row : region.width();
     for (int64_t n = 0; n < region.size(); ++n) {
@@ -108,7 +113,7 @@ struct RegionRule {
       const int64_t k = region.k + (is_turned ? n / inner : n % inner);
       const float x = values(row, k);
       const uint32_t made = code(by, scaled(by, x), values.rounder(element, row, k));
-      const float q = decode_element(element, made) * by.stored * levels().tensor;
+      const float q = decode_element(element, made) * by.stored * tensor;
       const double off = std::fabs(double{q} - double{x});
       if (cast.select == Select::max)
         sum = off > sum ? off : sum;
@@ -165,9 +170,9 @@ struct RegionRule {
   [[nodiscard]] __device__ RegionScale best(const OperandValues& values, const Region& region,
                                             float amax, bool is_finite, int lane) const {
     const int count = cast.fit.size();
-    if (count < 2) return of_amax(amax, is_finite, first_fit(cast, range.max));
+    if (count < 2) return of_amax(region, amax, is_finite, first_fit(cast, range.max));
     const double off =
-        lane < count ? error(values, region, of_amax(amax, is_finite, cast.fit[lane])) : 0;
+        lane < count ? error(values, region, of_amax(region, amax, is_finite, cast.fit[lane])) : 0;
     int taken = 0;
     double least = __shfl_sync(~0u, off, 0);
     for (int i = 1; i < count; ++i) {
@@ -176,7 +181,7 @@ struct RegionRule {
       least = other;
       taken = i;
     }
-    return of_amax(amax, is_finite, cast.fit[taken]);
+    return of_amax(region, amax, is_finite, cast.fit[taken]);
   }
 
   /// In every lane. `whole`: at least so much is amax of a scale for all of an operand; 0: as the

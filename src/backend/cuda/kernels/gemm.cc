@@ -53,9 +53,8 @@ struct SplitScale {
 };
 __device__ inline SplitScale split_scale(const CardOperand& operand, int64_t row, int64_t k) {
   if (row >= operand.rows) return {};
-  const int64_t at = operand.scales.index(row, k);
-  if (operand.scales.kind != ScaleKind::e8m0) return {operand.scales.value(at), 0};
-  const uint32_t code = operand.scales.data[at];
+  if (operand.scales.kind != ScaleKind::e8m0) return {operand.folded_scale(row, k), 0};
+  const uint32_t code = operand.scales.data[operand.scales.index(row, k)];
   return {code == kE8m0NanCode ? e8m0_value(code) : 1.0f, static_cast<int>(code) - 127};
 }
 
@@ -70,7 +69,7 @@ __device__ float gemm_element(const CardOperand& operand, int64_t row, int64_t k
   float element = operand.element_at(row, k);
   const bool is_inside = row < operand.rows && k < operand.k_padded;
   if (decodes_first(kRule) && operand.is_blocked() && is_inside)
-    element *= operand.scale_at(row, k);
+    element *= operand.folded_scale(row, k);
   return kRule == SumRule::tile32 ? flushed(element) : element;
 }
 
@@ -228,7 +227,7 @@ bool is_integer(const Operand& cast) {
   return cast.element->kind == ElementKind::integer && cast.element->mantissa_bits == 0;
 }
 bool has_wide_scale(const Operand& cast) {
-  return cast.scale == ScaleKind::fp32 || cast.scale == ScaleKind::pow2;
+  return cast.scale == ScaleKind::fp32 || cast.scale == ScaleKind::pow2 || cast.has_folded_scales();
 }
 
 /// The row of the table in ref/gemm.h.

@@ -5,10 +5,9 @@
 namespace ng::cuda {
 namespace {
 
-/// Before the largest magnitude is looked for.
 struct ForgetScale {
-  CardScale* scale;
-  __device__ void operator()(int64_t /* row */, int64_t /* col */) const { *scale = {}; }
+  CardScale* scales;
+  __device__ void operator()(int64_t /* row */, int64_t i) const { scales[i] = {}; }
 };
 
 /// [recipes.md §7, rule g]
@@ -25,17 +24,9 @@ struct FindLargestOfGroup {
   __device__ void operator()(int64_t unit, int lane) const {
     float x[kMostHadamardBlocks];
     from.load(unit, lane, x);
-    uint32_t largest = 0, has_nan = 0;
-    for (int b = 0; b < kMostHadamardBlocks; ++b) {
-      const uint32_t magnitude = float_bits(x[b]) & 0x7FFFFFFFu;
-      if (magnitude > kFloatInf)
-        has_nan = 1;
-      else if (magnitude > largest)
-        largest = magnitude;
-    }
-    largest = largest_bits_of_warp(largest);
-    if (lane == 0) atomicMax(&scale->amax, largest);
-    if (has_nan != 0) atomicMax(&scale->has_nan, 1u);
+    Largest largest;
+    for (const float value : x) largest.take(value);
+    largest.put(scale, lane);
   }
 };
 
@@ -132,7 +123,7 @@ struct PutLargest {
 /// *job.scale, current, delayed or taken.
 void find_scale(Stream stream, const OneScaleJob& job) {
   if (job.cast.is_unscaled() || job.taken != nullptr) {
-    for_each_place(stream, 1, 1, ForgetScale{job.scale});
+    forget_scales(stream, job.scale, 1);
     if (job.taken != nullptr) for_each_place(stream, 1, 1, TakeScale{job.scale, job.taken});
     return;
   }
@@ -146,8 +137,12 @@ void find_scale(Stream stream, const OneScaleJob& job) {
 
 }  // namespace
 
+void forget_scales(Stream stream, CardScale* scales, int64_t count) {
+  for_each_place(stream, 1, count, ForgetScale{scales});
+}
+
 void find_operand_largest(Stream stream, const OperandGroups& from, CardScale* scale) {
-  for_each_place(stream, 1, 1, ForgetScale{scale});
+  forget_scales(stream, scale, 1);
   for_each_row(stream, from.rows * from.groups(), FindLargestOfGroup{from, scale});
 }
 

@@ -26,6 +26,8 @@ struct OneScaleJob {
   const float* taken = nullptr;  ///< scale of a stored tensor, whose elements the values are
 };
 
+/// Before largest magnitudes are looked for.
+void forget_scales(Stream stream, CardScale* scales, int64_t count);
 /// *scale: the largest magnitude of what the groups cast.
 void find_operand_largest(Stream stream, const OperandGroups& from, CardScale* scale);
 

@@ -54,14 +54,19 @@ size_t code_bytes(const OperandSpec& spec) {
          8;
 }
 
+/// Operand rows and values along K that share a scale.
+struct Shares {
+  int64_t rows, cols;
+};
+Shares shares_of(const Block& block, const OperandSpec& spec) {
+  if (block.kind == Block::Kind::tile) return {block.rows, block.cols};
+  const bool is_whole = block.kind == Block::Kind::tensor;
+  return {is_whole ? std::max<int64_t>(spec.rows, 1) : 1, std::max<int64_t>(spec.k_padded(), 1)};
+}
+
 /// Scales of blocks as they are stored behind `codes`.
 BlockScales block_scales(const OperandSpec& spec, uint8_t* data) {
-  const Block& block = spec.cast.block;
-  const bool is_tile = block.kind == Block::Kind::tile;
-  const int64_t height = is_tile                             ? block.rows
-                         : block.kind == Block::Kind::tensor ? std::max<int64_t>(spec.rows, 1)
-                                                             : 1;
-  const int64_t width = is_tile ? block.cols : std::max<int64_t>(spec.k_padded(), 1);
+  const auto [height, width] = shares_of(spec.cast.block, spec);
   return {data, spec.cast.scale, height, width, (spec.k_padded() + width - 1) / width};
 }
 
@@ -77,13 +82,21 @@ size_t block_scale_place(const OperandSpec& spec) {
 }
 
 void require_operand(const OperandSpec& spec) {
-  if (spec.cast.tensor_block != Block()) throw Unsupported("cuda: " + describe(spec.cast));
   if (spec.cast.rounding == Rounding::eden && spec.hadamard.size == 0)
     throw Unsupported("cuda: operands in " + describe(spec.cast) + " without a Hadamard transform");
 }
 
-bool has_card_scale(const OperandSpec& spec) {
-  return has_one_scale(spec) || spec.cast.scale == ScaleKind::e4m3;
+/// The only scale, or those of the second level, which are stored behind all else.
+CardScales card_scales(const OperandSpec& spec) {
+  const bool is_only = has_one_scale(spec);
+  if (!is_only && spec.cast.scale != ScaleKind::e4m3) return {.count = 0};
+  if (is_only || spec.cast.tensor_block.kind == Block::Kind::tensor) return {};
+  const auto [height, width] = shares_of(spec.cast.tensor_block, spec);
+  const ScaleShape shape = tensor_scale_shape(spec.cast, spec.rows, spec.k_padded());
+  return {nullptr, height, width, shape.cols, shape.rows * shape.cols};
+}
+size_t bytes_of(const CardScales& scales) {
+  return static_cast<size_t>(scales.count) * sizeof(CardScale);
 }
 
 /// Shape, cast and blocks of one.
@@ -97,6 +110,8 @@ CardOperand operand_without_storage(const OperandSpec& spec) {
   operand.k = spec.k;
   operand.k_padded = spec.k_padded();
   operand.codes = {nullptr, spec.k_padded(), code_bits(spec)};
+  operand.second = card_scales(spec);
+  operand.folded = spec.cast.has_folded_scales();
   if (has_one_scale(spec)) return operand;
   operand.blocked = spec.cast.block.kind == Block::Kind::tile;
   operand.scales = block_scales(spec, nullptr);
@@ -151,7 +166,7 @@ OneScaleJob one_scale_job(const OperandSpec& spec, const CardOperand& operand,
           .range = range_of(*spec.cast.element),
           .prescale = spec.cast.prescale,
           .codes = operand.codes,
-          .scale = operand.scale,
+          .scale = operand.second.data,
           .stats = context.stats,
           .cast = spec.cast,
           .amax = context.amax,
@@ -169,7 +184,7 @@ BlockJob block_job(const OperandSpec& spec, const CardOperand& operand, const Op
                    .range = range_of(*spec.cast.element),
                    .element = operand.element,
                    .statistic = statistic_rule(spec.cast),
-                   .second = operand.scale},
+                   .second = operand.second},
           .amax = context.amax,
           .stats = context.stats,
           .taken = takes ? stored_source(context.stored) : StoredSource{}};
@@ -216,7 +231,7 @@ struct UnpackEach {
   __device__ void operator()(int64_t i, int64_t k) const {
     const int64_t row = first_row + i;
     const float element = operand.element_at(row, k);
-    values.put(i, k, element * operand.scale_at(row, k) * operand.whole_scale() / divisor);
+    values.put(i, k, element * operand.scale_at(row, k) * operand.second.decode(row, k) / divisor);
     if (codes == nullptr) return;
     const uint32_t code =
         operand.stored ? operand.codes(row, k)
@@ -231,15 +246,16 @@ struct UnpackScale {
   __device__ void operator()(int64_t i, int64_t j) const {
     const BlockScales& of = operand.scales;
     scales[i * of.across + j] =
-        of.data != nullptr ? of.value(i * of.across + j) : operand.whole_scale();
+        of.data != nullptr ? of.value(i * of.across + j) : operand.second.decode(0, 0);
   }
 };
 
 struct UnpackSecondLevel {
   CardOperand operand;
-  float* scale;
-  __device__ void operator()(int64_t /* row */, int64_t /* col */) const {
-    *scale = operand.scales.data != nullptr ? operand.whole_scale() : 1.0f;
+  float* scales;
+  __device__ void operator()(int64_t /* row */, int64_t i) const {
+    const bool has_levels = operand.scales.data != nullptr && operand.second.data != nullptr;
+    scales[i] = has_levels ? operand.second.data[i].decode : 1.0f;
   }
 };
 
@@ -248,9 +264,10 @@ struct UnpackSecondLevel {
 size_t operand_bytes(const OperandSpec& spec) {
   require_operand(spec);
   if (is_read_in_place(spec)) return 0;
-  if (has_one_scale(spec)) return scale_place(code_bytes(spec)) + sizeof(CardScale);
+  const CardScales second = card_scales(spec);
+  if (has_one_scale(spec)) return scale_place(code_bytes(spec)) + bytes_of(second);
   const size_t bytes = block_scale_place(spec) + block_scale_bytes(spec);
-  return spec.cast.scale == ScaleKind::e4m3 ? scale_place(bytes) + sizeof(CardScale) : bytes;
+  return second.count > 0 ? scale_place(bytes) + bytes_of(second) : bytes;
 }
 
 CardOperand card_operand(const PackedOperand& packed) {
@@ -263,8 +280,9 @@ CardOperand card_operand(const PackedOperand& packed) {
   const size_t bytes = operand_bytes(spec);
   NG_CHECK(packed.bytes >= bytes, packed.bytes, bytes);
   operand.codes.data = reinterpret_cast<uint8_t*>(packed.storage);
-  if (has_card_scale(spec))
-    operand.scale = reinterpret_cast<CardScale*>(packed.storage + bytes - sizeof(CardScale));
+  if (operand.second.count > 0)
+    operand.second.data =
+        reinterpret_cast<CardScale*>(packed.storage + bytes - bytes_of(operand.second));
   if (!has_one_scale(spec)) operand.scales.data = operand.codes.data + block_scale_place(spec);
   return operand;
 }
@@ -287,7 +305,8 @@ void perform(Stream stream, const RoundingBackward& op, const Scratch& scratch) 
   context.update_history = false;
   CardOperand operand = operand_without_storage(spec);
   operand.element.key = context.key;
-  if (has_card_scale(spec)) operand.scale = scratch.take<CardScale>(RoundingBackward::kName, 1);
+  const int64_t scales = operand.second.count;
+  if (scales > 0) operand.second.data = scratch.take<CardScale>(RoundingBackward::kName, scales);
   const OperandGroups from = operand_groups(spec, op.source, context);
   const PassedGradient passed{.y = target_of(RoundingBackward::kName, op.y),
                               .x = source_of(RoundingBackward::kName, op.x),
@@ -297,7 +316,7 @@ void perform(Stream stream, const RoundingBackward& op, const Scratch& scratch) 
   if (has_one_scale(spec))
     return pass_one_scale(stream, one_scale_job(spec, operand, from, context), passed);
   pass_blocks(stream, block_job(spec, operand, from, context), passed,
-              scratch.behind<CardScale>(1));
+              scratch.behind<CardScale>(scales));
 }
 
 void perform(Stream stream, const Unpack& op) {
@@ -315,7 +334,8 @@ void perform(Stream stream, const Unpack& op) {
     for_each_place(stream, (spec.rows + all.block_rows - 1) / all.block_rows, all.across,
                    UnpackScale{operand, op.scales});
   if (op.tensor_scale != nullptr)
-    for_each_place(stream, 1, 1, UnpackSecondLevel{operand, op.tensor_scale});
+    for_each_place(stream, 1, std::max<int64_t>(operand.second.count, 1),
+                   UnpackSecondLevel{operand, op.tensor_scale});
 }
 
 }  // namespace ng::cuda

@@ -6,8 +6,11 @@
 //                  CardScale: floats without scale, or with one for all of them
 //   blocks         the same, two codes a byte where they have four bits; then [blocks down][blocks
 //                  across] scales, E8M0 and E4M3 a byte each, else FP32; up to a multiple of 4,
-//                  then a CardScale, of which two levels have the second
+//                  then the CardScales of a second level, [down][across]: one, or one for each
+//                  region of tensor_block
 #pragma once
+
+#include <limits>
 
 #include "backend/cuda/kernels/mx_block.h"
 #include "backend/cuda/kernels/stored_source.h"
@@ -15,7 +18,7 @@
 
 namespace ng::cuda {
 
-/// A scale for all of an operand, in the card's memory.
+/// A scale for all of an operand or for a region of it, in the card's memory.
 struct CardScale {
   uint32_t amax = 0;  ///< bits of the largest magnitude, NaN aside
   uint32_t has_nan = 0;
@@ -23,16 +26,52 @@ struct CardScale {
   float decode = 1;      ///< of decoded elements, in the end
 };
 
+/// Largest magnitude of some values, and whether one is NaN.
+struct Largest {
+  uint32_t bits = 0;
+  bool has_nan = false;
+  __device__ void take(float x) {
+    const uint32_t magnitude = float_bits(x) & 0x7FFFFFFFu;
+    if (magnitude > kFloatInf)
+      has_nan = true;
+    else if (magnitude > bits)
+      bits = magnitude;
+  }
+  /// That of a warp's values, into a scale that was forgotten.
+  __device__ void put(CardScale* scale, int lane) const {
+    const uint32_t all = largest_bits_of_warp(bits);
+    if (lane == 0) atomicMax(&scale->amax, all);
+    if (has_nan) atomicMax(&scale->has_nan, 1u);
+  }
+};
+
+/// The only scale of an operand, or those of the second level, [down][across].
+struct CardScales {
+  static constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
+  CardScale* data = nullptr;                       ///< null: there are none
+  int64_t region_rows = kAll, region_cols = kAll;  ///< rows and values along K that share one
+  int64_t across = 1, count = 1;
+
+  [[nodiscard]] __device__ CardScale* at(int64_t row, int64_t k) const {
+    return data + row / region_rows * across + k / region_cols;
+  }
+  /// What values there are multiplied by in the end.
+  [[nodiscard]] __device__ float decode(int64_t row, int64_t k) const {
+    return data != nullptr ? at(row, k)->decode : 1.0f;
+  }
+};
+
 /// An operand as a kernel reads it.
 struct CardOperand {
   Source source;           ///< read in place
   bool is_turned = false;  ///< Contract::rows
   ElementCast element{};
-  CodeRows codes{};            ///< where it is not read in place
-  BlockScales scales{};        ///< of blocks, rows or the tensor
-  CardScale* scale = nullptr;  ///< the only one, or the second level
-  bool stored = false;         ///< as codes
-  bool blocked = false;        ///< in tiles: scales are those of blocks along K
+  CodeRows codes{};      ///< where it is not read in place
+  BlockScales scales{};  ///< of blocks, rows or the tensor
+  CardScales second{};   ///< level, or the only scale
+  bool stored = false;   ///< as codes
+  bool blocked = false;  ///< in tiles: scales are those of blocks along K
+  bool folded = false;   ///< the second level differs along K [Operand::has_folded_scales]
   int64_t rows = 0, k = 0, k_padded = 0;
 
   [[nodiscard]] NG_HD bool is_blocked() const { return blocked; }
@@ -41,13 +80,15 @@ struct CardOperand {
   [[nodiscard]] __device__ float scale_at(int64_t row, int64_t at) const {
     return scales.data != nullptr ? scales.value(scales.index(row, at)) : 1.0f;
   }
-  /// For all of them.
-  [[nodiscard]] __device__ float whole_scale() const {
-    return scale != nullptr ? scale->decode : 1.0f;
+  /// Of the block as products read it: with its region's where that differs along K.
+  [[nodiscard]] __device__ float folded_scale(int64_t row, int64_t at) const {
+    const float own = scale_at(row, at);
+    return folded ? own * second.decode(row, at) : own;
   }
   /// What is left to the end of a product: all that is not a block's.
   [[nodiscard]] __device__ float late_scale(int64_t row) const {
-    return blocked ? whole_scale() : scale_at(row, 0) * whole_scale();
+    const float early = blocked ? 1.0f : scale_at(row, 0);
+    return folded ? early : early * second.decode(row, 0);
   }
   /// The element without its scale; 0 outside.
   [[nodiscard]] __device__ float element_at(int64_t row, int64_t at) const {

@@ -98,7 +98,7 @@ void store_blocks(Stream stream, const BlockStore& store, CardScale* second) {
   to.codes = before.codes;
   to.scales = before.scales;
   to.scales.kind = cast.scale;
-  to.scale = has_levels ? second : nullptr;
+  to.second = {.data = has_levels ? second : nullptr};
   to.stored = true;
   to.blocked = cast.block.kind == Block::Kind::tile;
   to.rows = y.view.rows;
@@ -113,7 +113,7 @@ void store_blocks(Stream stream, const BlockStore& store, CardScale* second) {
                               .range = range_of(*cast.element),
                               .element = to.element,
                               .statistic = statistic_rule(cast),
-                              .second = to.scale},
+                              .second = to.second},
                      .amax = store.amax,
                      .stats = nullptr,
                      .control = store.control};

@@ -82,28 +82,4 @@ struct BlockStore {
 /// The rows of a strip begin with a block, and there is no second level.
 void store_blocks(Stream stream, const BlockStore& store, CardScale* second = nullptr);
 
-/// The largest magnitude of a warp's values into a scale that was forgotten.
-__device__ inline void find_largest_of_warp(CardScale* scale, uint32_t largest, bool has_nan,
-                                            int lane) {
-  largest = largest_bits_of_warp(largest);
-  if (lane == 0) atomicMax(&scale->amax, largest);
-  if (has_nan) atomicMax(&scale->has_nan, 1u);
-}
-
-/// Largest magnitude of some values, and whether one is NaN.
-struct Largest {
-  uint32_t bits = 0;
-  bool has_nan = false;
-  __device__ void take(float x) {
-    const uint32_t magnitude = float_bits(x) & 0x7FFFFFFFu;
-    if (magnitude > kFloatInf)
-      has_nan = true;
-    else if (magnitude > bits)
-      bits = magnitude;
-  }
-  __device__ void put(CardScale* scale, int lane) const {
-    find_largest_of_warp(scale, bits, has_nan, lane);
-  }
-};
-
 }  // namespace ng::cuda
