@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "backend/gemm_checks.h"
 #include "backend/ref/number.h"
 #include "backend/ref/operand_scale.h"
 #include "format/gradient_factor.h"
@@ -274,9 +275,8 @@ void perform(const Unpack& op) {
 }
 
 void perform(const TurnBack& op) {
+  check_turn_back(op);
   const int g = op.hadamard.size;
-  NG_CHECK(is_hadamard_size(g) && op.x.cols % g == 0, g, op.x.cols);
-  NG_CHECK(op.y.rows == op.x.rows && op.y.cols <= op.x.cols, op.y.rows, op.y.cols, op.x.rows);
   const Reader x(op.x);
   const Writer y(op.y);
   std::vector<float> row(static_cast<size_t>(op.x.cols));
@@ -290,10 +290,8 @@ void perform(const TurnBack& op) {
 }
 
 void perform(const RoundingBackward& op) {
+  check_rounding_backward(op);
   const OperandSpec& spec = op.spec;
-  NG_CHECK(spec.contract == Contract::cols && op.context.stats == nullptr);
-  NG_CHECK(op.x.rows == spec.rows && op.x.cols <= spec.k_padded(), op.x.rows, op.x.cols);
-  NG_CHECK(op.y.rows == op.x.rows && op.y.cols == op.x.cols, op.y.rows, op.y.cols);
   PrepareContext context = op.context;
   context.update_history = false;
   std::vector<std::byte> storage(operand_bytes(spec));

@@ -14,6 +14,7 @@
 #include "backend/cpu/quantize/statistics.h"
 #include "backend/cpu/quantize/trials.h"
 #include "backend/cpu/types.h"
+#include "backend/gemm_checks.h"
 #include "base/error.h"
 #include "base/threads.h"
 #include "format/codec.h"
@@ -325,10 +326,8 @@ void prepare_both(Workspace& workspace, const PrepareBoth& op) {
 void rounding_backward(Workspace& workspace, const RoundingBackward& op) {
   require_fp32(op.kName, {op.x});
   require_values(op.kName, {op.y});
+  check_rounding_backward(op);
   const OperandSpec& spec = op.spec;
-  NG_CHECK(spec.contract == Contract::cols && op.context.stats == nullptr);
-  NG_CHECK(op.x.rows == spec.rows && op.x.cols <= spec.k_padded(), op.x.rows, op.x.cols);
-  NG_CHECK(op.y.rows == op.x.rows && op.y.cols == op.x.cols, op.y.rows, op.y.cols);
   PackedOperand packed;
   packed.spec = spec;
   QuantizeJob job = quantize_job(packed, op.source, op.context, groups_of(op.source, op.context));

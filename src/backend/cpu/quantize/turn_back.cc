@@ -7,7 +7,7 @@
 #include "backend/cpu/quantize/put_product.h"
 #include "backend/cpu/quantize/quantize.h"
 #include "backend/cpu/types.h"
-#include "base/error.h"
+#include "backend/gemm_checks.h"
 #include "format/hadamard.h"
 
 namespace ng::cpu {
@@ -29,9 +29,8 @@ std::array<float, kRun> sign_factors(const Hadamard& hadamard) {
 void turn_back(Workspace& workspace, const TurnBack& op) {
   require_fp32(op.kName, {op.x});
   require_values(op.kName, {op.y});
+  check_turn_back(op);
   const int g = op.hadamard.size;
-  NG_CHECK(is_hadamard_size(g) && op.x.cols % g == 0, g, op.x.cols);
-  NG_CHECK(op.y.rows == op.x.rows && op.y.cols <= op.x.cols, op.y.rows, op.y.cols, op.x.rows);
   const std::array<float, kRun> signs = sign_factors(op.hadamard);
   constexpr std::array<uint32_t, 4> kNone{};
   const auto x = op.x.as<float>();

@@ -5,6 +5,7 @@
 #include "backend/cuda/kernels/block_operand.h"
 #include "backend/cuda/kernels/one_scale.h"
 #include "backend/cuda/kernels/perform.h"
+#include "backend/gemm_checks.h"
 
 namespace ng::cuda {
 namespace {
@@ -297,10 +298,8 @@ void perform(Stream stream, const PrepareBoth& op, const Scratch& scratch) {
 }
 
 void perform(Stream stream, const RoundingBackward& op, const Scratch& scratch) {
+  check_rounding_backward(op);
   const OperandSpec& spec = op.spec;
-  NG_CHECK(spec.contract == Contract::cols && op.context.stats == nullptr);
-  NG_CHECK(op.x.rows == spec.rows && op.x.cols <= spec.k_padded(), op.x.rows, op.x.cols);
-  NG_CHECK(op.y.rows == op.x.rows && op.y.cols == op.x.cols, op.y.rows, op.y.cols);
   PrepareContext context = op.context;
   context.update_history = false;
   CardOperand operand = operand_without_storage(spec);

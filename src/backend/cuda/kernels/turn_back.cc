@@ -3,6 +3,7 @@
 #include "backend/cuda/kernels/hadamard.h"
 #include "backend/cuda/kernels/perform.h"
 #include "backend/cuda/kernels/values.h"
+#include "backend/gemm_checks.h"
 
 namespace ng::cuda {
 namespace {
@@ -40,9 +41,8 @@ struct TurnBackGroups {
 }  // namespace
 
 void perform(Stream stream, const TurnBack& op) {
+  check_turn_back(op);
   const int g = op.hadamard.size;
-  NG_CHECK(is_hadamard_size(g) && op.x.cols % g == 0, g, op.x.cols);
-  NG_CHECK(op.y.rows == op.x.rows && op.y.cols <= op.x.cols, op.y.rows, op.y.cols, op.x.rows);
   const TurnBackGroups groups{.y = target_of(TurnBack::kName, op.y),
                               .x = source_of(TurnBack::kName, op.x),
                               .hadamard = card_hadamard(g, op.hadamard.signs),
