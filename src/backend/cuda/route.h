@@ -1,0 +1,50 @@
+// By which means a card computes a GEMM: the narrowest elements of its matrix units that hold both
+// operands and that cuBLASLt takes there. Scales of rows and of the whole, where the library has no
+// place for them, and a bias are applied to FP32 sums afterwards. [gpu.md §3, §4]
+//
+//   route   both operands                                  held as
+//   nvfp4   E2M1 with E4M3 scales of 16; second scales     E2M1, VEC16_UE4M3
+//           do not differ along K
+//   mxfp8   MX elements of 4 to 8 bits, blocks of 32       E4M3 or E5M2, VEC32_UE8M0
+//   fp8     E4M3 and E5M2 without scale, with one, of      E4M3 or E5M2, FP32 scales
+//           rows, or in FP32 of 1 x 128 and 128 x 128
+//   folded  MXFP4 and MXFP6 whose blocks' exponents lie    element · 2^(block - reference) in E4M3,
+//           in fold_window(): the others become BF16       gradients in E5M2; a reference a row
+//   int8    integers without blocks                        INT8, sums in INT32
+//   bf16    what BF16 holds with its blocks' scales        BF16
+//   kernel  all others, and SumOrder::tile32               kernels/gemm.cc: the bits of `ref`
+#pragma once
+
+#include <string>
+
+#include "backend/cuda/matmul.h"
+#include "backend/gemm_operations.h"
+
+namespace ng::cuda {
+
+enum class Route : uint8_t { nvfp4, mxfp8, fp8, folded, int8, bf16, kernel };
+[[nodiscard]] std::string_view name_of(Route route);
+
+/// What of a GEMM a route is chosen by: y (M, N) in FP32 = A (M, K) · B (N, K)ᵀ.
+struct GemmForm {
+  OperandSpec a, b;
+  SumOrder sum = SumOrder::chain;
+  bool a_is_gradient = false;  ///< of dgrad and wgrad
+};
+
+/// Elements of an operand and their scales, in the library's words.
+struct Held {
+  MatmulType type = MatmulType::bf16;
+  MatmulScale scale = MatmulScale::none;
+  friend bool operator==(const Held&, const Held&) = default;
+};
+
+struct RouteChoice {
+  Route route = Route::kernel;
+  Held a{}, b{};    ///< but of `kernel`
+  std::string why;  ///< it is no narrower one; empty: there is none for such operands
+};
+
+[[nodiscard]] RouteChoice choose_route(const Card& card, const GemmForm& form);
+
+}  // namespace ng::cuda
