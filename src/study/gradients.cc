@@ -3,31 +3,20 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <memory>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "compare/compare.h"
-#include "recipe/layer_names.h"
-#include "study/gradient_draws.h"
-#include "study/gradient_probe.h"
+#include "study/checkpoint_gradients.h"
 #include "study/measured_phases.h"
 #include "study/study.h"
 #include "study/written.h"
-#include "train/checkpoint.h"
 #include "train/run_files.h"
 
 namespace ng::study {
 namespace {
 
 // ---------------------------------------------------------------- what is measured
-
-/// One recipe at one checkpoint.
-struct GradientErrors {
-  DrawnErrors all;                 ///< the blocks' linear layers together
-  std::vector<DrawnErrors> kinds;  ///< by RunGradients::kinds
-  Mean loss;                       ///< of the batch, less that in FP32
-};
 
 struct RunGradients {
   std::string trained_in;  ///< the run's own recipe
@@ -36,7 +25,7 @@ struct RunGradients {
   std::vector<int64_t> steps;                      ///< checkpoints, ascending
   std::vector<double> losses;                      ///< of the batch in FP32, by step
   std::vector<std::string> recipes;                ///< their labels
-  std::vector<std::string> kinds;                  ///< of linear layers: "attn.q", "mlp.up", ...
+  std::vector<std::string> kinds;                  ///< CheckpointGradients::kinds()
   std::vector<std::vector<GradientErrors>> found;  ///< [recipe][step]
   std::vector<PhaseOfRecipe> phases;               ///< of each of them
   NumbersOfRecipes numbers;
@@ -80,65 +69,6 @@ std::vector<io::CheckpointEntry> chosen_checkpoints(const RunSubject& run) {
   return there;
 }
 
-// One batch of the run's text, whatever number is asked for.
-ProbeTask task_of(const RunConfig& config, uint64_t seed) {
-  const RunText text = text_of_run(config);
-  return {.model = text.model,
-          .sequences = config.train.batch,
-          .length = text.length,
-          .seed = seed,
-          .masked = text.masked,
-          .documents = config.train.document_mask,
-          .fill = [fill = text.fill, step = config.train.steps](int64_t, const BatchSpans& to) {
-            fill(step, 0, to);
-          }};
-}
-
-/// Which matrices are of which kind, the kinds in the order in which they first appear.
-struct Kinds {
-  std::vector<std::string> names;
-  std::vector<std::vector<size_t>> matrices;
-};
-
-Kinds kinds_of(const std::vector<GradientProbe::Matrix>& matrices) {
-  Kinds kinds;
-  for (size_t m = 0; m < matrices.size(); ++m) {
-    // "blocks.0.attn.q.weight" is of kind "attn.q"
-    const std::string name(layers::place_of(layers::layer_of(matrices[m].name)).part);
-    const auto at = std::find(kinds.names.begin(), kinds.names.end(), name);
-    const auto k = static_cast<size_t>(at - kinds.names.begin());
-    if (at == kinds.names.end()) {
-      kinds.names.push_back(name);
-      kinds.matrices.emplace_back();
-    }
-    kinds.matrices[k].push_back(m);
-  }
-  return kinds;
-}
-
-GradientDraws undrawn(GradientProbe& exact) {
-  std::vector<int64_t> sizes;
-  for (const GradientProbe::Matrix& matrix : exact.matrices()) sizes.push_back(matrix.size);
-  return {exact.gradient(0, 0), std::move(sizes)};
-}
-
-/// What a recipe makes of the weights of `exact`, whose own gradient is in `none`.
-GradientErrors errors_of(GradientProbe& probe, const GradientProbe& exact,
-                         const GradientDraws& none, const Kinds& kinds, int64_t draws) {
-  probe.copy_weights(exact);
-  if (probe.scales_by_history()) (void)probe.gradient(0, draws);
-  GradientDraws drawn = none;
-  GradientErrors errors;
-  for (int64_t draw = 0; draw < draws; ++draw) {
-    drawn.add(probe.gradient(0, draw));
-    errors.loss.add(probe.loss() - exact.loss());
-  }
-  errors.all = drawn.errors();
-  for (const std::vector<size_t>& matrices : kinds.matrices)
-    errors.kinds.push_back(drawn.errors(matrices));
-  return errors;
-}
-
 /// Takes the batch that would have been the run's next one after its end. Throws Error for what is
 /// wrong with settings.run.
 RunGradients run_gradients(const Settings& settings) {
@@ -155,7 +85,7 @@ RunGradients run_gradients(const Settings& settings) {
   RunGradients result;
   result.recipes = recipe_labels(subject.recipes);
   const std::vector<std::string> recipes = subject.changed_recipes();
-  const ProbeTask task = task_of(config, settings.seed);
+  const ProbeTask task = task_of_run(config, settings.seed);
   result.trained_in = config.recipe;
   result.model = task.model;
   result.sequences = task.sequences;
@@ -163,20 +93,17 @@ RunGradients run_gradients(const Settings& settings) {
   result.numbers = numbers_of(result.recipes, recipes, task.model);
   Progress progress(settings, std::ssize(checkpoints) * std::ssize(recipes));
   for (const io::CheckpointEntry& checkpoint : checkpoints) {
-    GradientProbe exact("fp32", task, settings.threads);
-    read_checkpoint_weights(checkpoint, exact.run());
-    const GradientDraws none = undrawn(exact);
-    const Kinds kinds = kinds_of(exact.matrices());
-    result.kinds = kinds.names;
+    const CheckpointGradients gradients(checkpoint, task, settings.threads);
+    result.kinds = gradients.kinds();
     result.steps.push_back(checkpoint.step);
-    result.losses.push_back(exact.loss());
+    result.losses.push_back(gradients.loss());
     for (size_t r = 0; r < recipes.size(); ++r) {
-      GradientProbe probe(recipes[r], task, settings.threads);
+      GradientProbe probe = gradients.probe(recipes[r]);
       const MeasuredPhase phase = phase_after(checkpoint.step, config.train.steps, probe.recipe(),
                                               settings.run.phase, result.numbers.have_phases);
       probe.set_phase(phase.index);
       result.phases.push_back({result.recipes[r], checkpoint.step, phase});
-      result.found[r].push_back(errors_of(probe, exact, none, kinds, subject.draws));
+      result.found[r].push_back(gradients.errors_of(probe, subject.draws));
       progress.step();
     }
   }
