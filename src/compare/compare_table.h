@@ -64,6 +64,9 @@ struct CompareTable {
 /// "diverged", "1 of 3 diverged": instead of losses; empty where no run did.
 [[nodiscard]] std::string divergence_text(const CompareRow& row);
 
+/// "+0.0212 ± 0.0042"; without an interval where nothing says how wide, empty where there is none.
+[[nodiscard]] std::string gap_text(const ComparedLoss& loss);
+
 /// Rows of text below a heading; the first column is the recipe.
 struct CompareCells {
   std::vector<std::string> heading;

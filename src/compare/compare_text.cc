@@ -22,13 +22,6 @@ std::string loss_text(const ComparedLoss& loss) {
                              : fmt::format("{:.4f} (sd {:.4f})", loss.mean, loss.sd);
 }
 
-std::string gap_text(const ComparedLoss& loss) {
-  const PairedDifference& d = loss.difference;
-  if (std::isnan(d.mean)) return "";
-  return std::isnan(d.half) ? fmt::format("{:+.4f}", d.mean)
-                            : fmt::format("{:+.4f} ± {:.4f}", d.mean, d.half);
-}
-
 std::string p_text(double p) { return std::isnan(p) ? "" : fmt::format("{:.2g}", p); }
 
 bool has_bf16(const CompareTable& table) {
@@ -154,6 +147,13 @@ void add_verdict_sentences(const CompareTable& table, std::vector<std::string>& 
 }
 
 }  // namespace
+
+std::string gap_text(const ComparedLoss& loss) {
+  const PairedDifference& d = loss.difference;
+  if (std::isnan(d.mean)) return "";
+  return std::isnan(d.half) ? fmt::format("{:+.4f}", d.mean)
+                            : fmt::format("{:+.4f} ± {:.4f}", d.mean, d.half);
+}
 
 std::string divergence_text(const CompareRow& row) {
   if (row.diverged == 0) return "";

@@ -54,7 +54,9 @@ Axis axis_of(const std::string& text) {
   return axis;
 }
 
-std::vector<GridSettings> combinations(const std::vector<std::string>& axes) {
+}  // namespace
+
+std::vector<GridSettings> grid_settings(const std::vector<std::string>& axes) {
   std::vector<GridSettings> all(1);
   std::set<std::string> keys;
   for (const std::string& text : axes) {
@@ -72,19 +74,11 @@ std::vector<GridSettings> combinations(const std::vector<std::string>& axes) {
   return all;
 }
 
-std::vector<std::string> words_of(const GridSettings& settings) {
-  std::vector<std::string> words;
-  for (const auto& [key, value] : settings) words.push_back(fmt::format("{}={}", key, value));
-  return words;
-}
-
-}  // namespace
-
 std::vector<GridPoint> grid_points(
     const std::vector<std::string>& axes,
     const std::function<RunConfig(const std::vector<std::string>&)>& load) {
   std::vector<GridPoint> points;
-  for (const GridSettings& settings : combinations(axes)) {
+  for (const GridSettings& settings : grid_settings(axes)) {
     GridPoint point{settings, load(words_of(settings))};
     for (const GridPoint& other : points)
       if (other.config.resolved_toml() == point.config.resolved_toml() ||
@@ -94,6 +88,12 @@ std::vector<GridPoint> grid_points(
     points.push_back(std::move(point));
   }
   return points;
+}
+
+std::vector<std::string> words_of(const GridSettings& settings) {
+  std::vector<std::string> words;
+  for (const auto& [key, value] : settings) words.push_back(fmt::format("{}={}", key, value));
+  return words;
 }
 
 std::string text_of(const GridSettings& settings) {

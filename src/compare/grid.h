@@ -18,13 +18,19 @@ struct GridPoint {
   RunConfig config;
 };
 
-/// All combinations of axes "KEY=VALUE,VALUE,...", the last key's values fastest; without axes one
-/// point. `load` makes a run of settings "KEY=VALUE". Throws Error where an axis is no list, is
-/// given twice or is what a comparison varies itself, and where two points are the same run.
+/// All combinations of axes "KEY=VALUE,VALUE,...", the last key's values fastest; without axes one,
+/// of nothing. Throws Error where an axis is no list, is given twice or is what a comparison varies
+/// itself.
+[[nodiscard]] std::vector<GridSettings> grid_settings(const std::vector<std::string>& axes);
+
+/// Points of all combinations. `load` makes a run of settings "KEY=VALUE". Throws Error where
+/// grid_settings() does and where two points are the same run.
 [[nodiscard]] std::vector<GridPoint> grid_points(
     const std::vector<std::string>& axes,
     const std::function<RunConfig(const std::vector<std::string>&)>& load);
 
+/// {"train.lr=1e-3", "train.batch=8"}
+[[nodiscard]] std::vector<std::string> words_of(const GridSettings& settings);
 /// "train.lr=1e-3, train.batch=8"; empty for no grid.
 [[nodiscard]] std::string text_of(const GridSettings& settings);
 /// The same as a folder's name.

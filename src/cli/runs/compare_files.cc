@@ -32,12 +32,6 @@ constexpr std::string_view kMemorySentence =
     "not all are largest at once.\n";
 constexpr std::string_view kMarkdownBegin = "# Recipes compared on ";
 
-Table table_of_cells(const CompareCells& cells) {
-  Table table(cells.heading);
-  for (const std::vector<std::string>& row : cells.rows) table.row(row);
-  return table;
-}
-
 // What the table is of: the same for all runs.
 std::string plan_sentence(const FinishedRuns& finished) {
   const RunConfig& config = finished.runs.front().config;
@@ -162,6 +156,12 @@ void require_same_settings(const std::vector<CompareRun>& runs, const std::strin
 }
 
 }  // namespace
+
+Table table_of_cells(const CompareCells& cells) {
+  Table table(cells.heading);
+  for (const std::vector<std::string>& row : cells.rows) table.row(row);
+  return table;
+}
 
 RecipeNumbers numbers_of(const CompareRun& run) {
   RecipeNumbers numbers{.of = run.of, .recipe = Recipe::load(run.config.recipe), .model = {}};

@@ -6,9 +6,12 @@
 #include <vector>
 
 #include "base/json_fwd.h"
+#include "cli/output.h"
 #include "report/compare_page.h"
 
 namespace ng::cli {
+
+[[nodiscard]] Table table_of_cells(const CompareCells& cells);
 
 /// In which numbers the layers of one recipe's model are, at one point of the grid.
 struct RecipeNumbers {
