@@ -22,7 +22,8 @@ namespace {
 constexpr const char* kFooter =
     "Start with: narrowgauge train examples/quickstart.toml\n"
     "Exit codes: 0 done, 1 failed, 2 wrong command line, 3 another rank was lost,\n"
-    "4 compare has runs left when --hours are over, 128 + n stopped by signal n.";
+    "4 compare or recipes search has runs left when --hours are over,\n"
+    "128 + n stopped by signal n.";
 
 /// What is wrong with a list "A,B,C" of the command line: nothing between two commas or at an end,
 /// which CLI11 would leave out without a word. Empty: all lists are whole.

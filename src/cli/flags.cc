@@ -103,6 +103,10 @@ void Flags::check(const std::function<void()>& all) { app_->callback(all); }
 
 Flags Flags::subcommand(const std::string& name, const std::string& help) {
   app_->require_subcommand(1);
+  return optional_subcommand(name, help);
+}
+
+Flags Flags::optional_subcommand(const std::string& name, const std::string& help) {
   CLI::App* command = app_->add_subcommand(name, help);
   command->fallthrough();
   return Flags(*command);
@@ -111,6 +115,8 @@ Flags Flags::subcommand(const std::string& name, const std::string& help) {
 bool Flags::is_named() const { return app_->parsed(); }
 
 bool Flags::is_given(const std::string& name) const { return app_->count(name) > 0; }
+
+bool Flags::has_named_below() const { return !app_->get_subcommands().empty(); }
 
 std::string Flags::text_of(const std::string& name) const {
   for (const CLI::App* app = app_; app != nullptr; app = app->get_parent()) {

@@ -86,9 +86,12 @@ class Flags {
   /// Adds a command below this one, of which the user must name one then. Flags of all commands,
   /// such as --isa, may stand behind it.
   [[nodiscard]] Flags subcommand(const std::string& name, const std::string& help);
+  /// The same of a command without which this one does something, too.
+  [[nodiscard]] Flags optional_subcommand(const std::string& name, const std::string& help);
 
   [[nodiscard]] bool is_named() const;                         ///< on the command line, the command
   [[nodiscard]] bool is_given(const std::string& name) const;  ///< of its flags
+  [[nodiscard]] bool has_named_below() const;                  ///< of the commands below it, one
   /// What was given for a flag of this command or, else, the program's; empty: nothing.
   [[nodiscard]] std::string text_of(const std::string& name) const;
 

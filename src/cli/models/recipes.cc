@@ -1,11 +1,12 @@
 // narrowgauge recipes [NAME [--model M]]: the recipes; one of them with all it inherits, or what it
-// does to a model on this machine and to its memory.
+// does to a model on this machine and to its memory. Below it recipes search.
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "base/toml.h"
 #include "cli/command.h"
 #include "cli/models/recipe_on_model.h"
+#include "cli/runs/search.h"
 #include "model/architecture.h"
 #include "model/weights.h"
 #include "recipe/explained.h"
@@ -169,6 +170,14 @@ void recipes(const RecipesArgs& args) {
   print_either(args.json, json, text_of(recipe, args.explain));
 }
 
+/// A command below takes what it does not know of as its own command's.
+void refuse_beside_search(Flags flags) {
+  for (const char* flag :
+       {"NAME", "--model", "--batch", "--seq", "--phase", "--explain", "--markdown"})
+    if (flags.has_named_below() && flags.is_given(flag))
+      throw WrongFlags(fmt::format("{}: goes without {}", flag, kSearch.name));
+}
+
 void declare_recipes(Flags flags, RecipesArgs& args) {
   flags.option("NAME", args.name, "one recipe, a name or a file: all keys, and how it runs");
   add_recipe_settings(flags, args.name);
@@ -181,7 +190,8 @@ void declare_recipes(Flags flags, RecipesArgs& args) {
   const Flag markdown =
       flags.flag("--markdown", args.markdown, "the list as docs/recipes.md has it");
   flags.flag("--json", args.json, "print JSON").excludes(markdown);
-  flags.check([&args] {
+  flags.check([&args, flags] {
+    refuse_beside_search(flags);
     if (args.markdown && !args.name.empty())
       throw WrongFlags("--markdown prints the list: without NAME");
     if (args.explain && (args.json || args.name.empty() || !args.step.model.empty()))
@@ -198,7 +208,14 @@ void declare_recipes(Flags flags, RecipesArgs& args) {
 
 }  // namespace
 
-const Command kRecipes{"recipes", "the recipes; one with all it inherits and how it runs",
-                       with_flags<RecipesArgs, declare_recipes, recipes>};
+const Command kRecipes{
+    "recipes", "the recipes; one with all it inherits and how it runs; search for another",
+    [](Flags flags) -> std::function<int()> {
+      const Flags below =
+          flags.optional_subcommand(std::string(kSearch.name), std::string(kSearch.summary));
+      const std::function<int()> show = with_flags<RecipesArgs, declare_recipes, recipes>(flags);
+      const std::function<int()> search = kSearch.declare(below);
+      return [=] { return below.is_named() ? search() : show(); };
+    }};
 
 }  // namespace ng::cli
