@@ -18,10 +18,26 @@ if(NOT known MATCHES "compute_120")
   message(STATUS "No nvcc of CUDA 13: CUDA kernels are compiled for the emulated device only")
   return()
 endif()
-# Linked in: a program with it starts where there is no driver.
-cmake_path(GET NG_NVCC PARENT_PATH toolkit)
+# Some nvcc refuse the compiler that is here.
+if(NOT NG_NVCC_WORKS STREQUAL NG_NVCC)
+  file(WRITE ${CMAKE_BINARY_DIR}/cuda_probe.cu "#include <string>\n__global__ void kernel() {}\n")
+  execute_process(
+    COMMAND ${NG_NVCC} -std=c++20 -c cuda_probe.cu -o cuda_probe.o
+    WORKING_DIRECTORY ${CMAKE_BINARY_DIR} RESULT_VARIABLE failed ERROR_VARIABLE said OUTPUT_QUIET)
+  if(failed)
+    if(NG_CUDA STREQUAL "ON")
+      message(FATAL_ERROR "NG_CUDA=ON: ${NG_NVCC} compiles nothing here: ${said}")
+    endif()
+    message(STATUS "${NG_NVCC} compiles nothing here: no CUDA backend")
+    return()
+  endif()
+  set(NG_NVCC_WORKS ${NG_NVCC} CACHE INTERNAL "the nvcc that compiled a kernel here")
+endif()
+# Linked in, and nvcc's own: a program with it starts where there is no driver.
+file(REAL_PATH ${NG_NVCC} toolkit)
 cmake_path(GET toolkit PARENT_PATH toolkit)
-find_library(NG_CUDART cudart_static PATHS ${toolkit} PATH_SUFFIXES lib64 lib)
+cmake_path(GET toolkit PARENT_PATH toolkit)
+find_library(NG_CUDART cudart_static PATHS ${toolkit} PATH_SUFFIXES lib64 lib NO_DEFAULT_PATH)
 if(NOT NG_CUDART)
   if(NG_CUDA STREQUAL "ON")
     message(FATAL_ERROR "NG_CUDA=ON: no libcudart_static.a beside ${NG_NVCC}: NG_CUDART=FILE")
@@ -37,7 +53,7 @@ endforeach()
 set(NG_CUDA_UNIT ${CMAKE_BINARY_DIR}/cuda_kernels)
 file(CONFIGURE OUTPUT ${NG_CUDA_UNIT}.cu CONTENT "${unit}" @ONLY)
 set(cards 80 89 90a 100a 120a)
-list(JOIN cards " " NG_CUDA_CARDS)
+list(JOIN cards "," NG_CUDA_CARDS)
 set(gencode "")
 foreach(card IN LISTS cards)
   list(APPEND gencode -gencode=arch=compute_${card},code=sm_${card})
@@ -47,6 +63,8 @@ add_custom_command(
   OUTPUT ${NG_CUDA_OBJECT}
   COMMAND sh -c "\"$@\" 2>${NG_CUDA_UNIT}.log || { cat ${NG_CUDA_UNIT}.log; exit 1; }" sh
           ${NG_NVCC} -std=c++20 --expt-relaxed-constexpr -fmad=false -Werror all-warnings
+          -O3 -Xcompiler -ffp-contract=off,-fno-math-errno,-fvisibility=hidden
+          -Ddescribe_values=describe_without_fmt  # another function than that of the libraries
           --threads 2 ${gencode} -gencode=arch=compute_90,code=compute_90 -Xptxas -v
           -I${CMAKE_SOURCE_DIR}/cmake/nvcc -I${CMAKE_SOURCE_DIR}/src
           -I${CMAKE_SOURCE_DIR}/include -MD -MF ${NG_CUDA_UNIT}.d

@@ -114,6 +114,10 @@ file(GLOB_RECURSE tests CONFIGURE_DEPENDS src/*_test.cc tests/*_test.cc)
 include(cmake/emulated.cmake)
 if(NG_CUDA_OBJECT)
   ng_add_test(cuda_kernels cuda ${CMAKE_SOURCE_DIR}/tests/cuda/spills ${NG_CUDA_UNIT}.log)
+  # What says values of broken contracts is libfmt's in the whole program.
+  add_test(NAME cuda_symbols COMMAND sh -c "! nm -C \"$1\" | grep describe_values" sh
+                                     ${NG_CUDA_OBJECT})
+  set_tests_properties(cuda_symbols PROPERTIES LABELS cuda TIMEOUT 60)
 endif()
 if(NOT TARGET ng_cuda_emulated)
   list(FILTER tests EXCLUDE REGEX "/cuda/")

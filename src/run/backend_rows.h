@@ -16,7 +16,7 @@ struct BackendRow {
   std::unique_ptr<Backend> (*make)(Threads threads, uint64_t thread_order);
   /// A seed draws the order in which threads go on, on which no result depends: an emulated card.
   bool has_thread_order = false;
-  std::string_view cards = {};  ///< that its kernels are compiled for: "80 89 90a"
+  std::string_view cards = {};  ///< that its kernels are compiled for: "80,89,90a"
 };
 
 /// One line per backend. A program that is linked with another definition of this has others.

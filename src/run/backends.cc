@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ranges>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "run/backend_rows.h"
 
 namespace ng {
@@ -20,12 +20,10 @@ bool any_has_thread_order() {
   return std::ranges::any_of(backend_rows(), &BackendRow::has_thread_order);
 }
 
-std::vector<std::string_view> cuda_architectures() {
-  std::vector<std::string_view> names;
+std::vector<std::string> cuda_architectures() {
   for (const BackendRow& row : backend_rows())
-    for (const auto name : std::views::split(row.cards, ' '))
-      names.emplace_back(name.begin(), name.end());
-  return names;
+    if (!row.cards.empty()) return split_at_commas(row.cards);
+  return {};
 }
 
 std::unique_ptr<Backend> make_backend(std::string_view name, Threads threads,

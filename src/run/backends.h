@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,7 +17,7 @@ namespace ng {
 [[nodiscard]] bool any_has_thread_order();
 
 /// "80", "90a": the cards that kernels of this program are compiled for; none in one without CUDA.
-[[nodiscard]] std::vector<std::string_view> cuda_architectures();
+[[nodiscard]] std::vector<std::string> cuda_architectures();
 
 /// Throws Error naming the known ones for an unknown name, and for a `thread_order` of one that
 /// has none.

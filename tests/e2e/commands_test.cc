@@ -277,7 +277,7 @@ TEST_F(Commands, ACardIsRefusedInOneLineWhereThereIsNone) {
   EXPECT_EQ(cuda.at("architectures").size(), built ? 5u : 0u);
   if (!cuda.at("devices").empty()) GTEST_SKIP() << "there is a card here";
   expect_refused({"train", "tiny.toml", "--out", "run", "--backend", "cuda"}, 1,
-                 {"--backend: ", "cuda", built ? "on this machine" : "ref"});
+                 {"--backend: ", "cuda", built ? "driver" : "ref"});
   EXPECT_FALSE(fs::exists(path("run")));
 }
 

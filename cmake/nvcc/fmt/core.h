@@ -1,5 +1,5 @@
-// In the place of libfmt where nvcc compiles kernels, for it does not read that: what a broken
-// contract says is then the condition alone.
+// In the place of libfmt where nvcc compiles kernels, for it does not read that: a contract that is
+// broken there says no values. NG_CHECK has another function for them (cmake/cuda.cmake).
 #pragma once
 
 #include <string>

@@ -20,7 +20,7 @@ using MaybeHeld = std::optional<Held>;
 constexpr std::array<std::string_view, 7> kRouteNames = {"nvfp4", "mxfp8", "fp8",   "folded",
                                                          "int8",  "bf16",  "kernel"};
 constexpr int64_t kMxValues = 32, kNvfp4Values = 16, kFp8Values = 128;  // along K, of a scale
-constexpr int64_t kIntegerSums = 131072;  ///< products of INT8 that INT32 sums, whatever they are
+constexpr int64_t kIntegerSums = 131072;  ///< products of up to ±127 that INT32 sums
 
 bool is_in_blocks(const Operand& cast, ScaleKind scale, int64_t cols) {
   return cast.scale == scale && cast.block.kind == Block::Kind::tile && cast.block.cols == cols;

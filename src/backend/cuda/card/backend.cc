@@ -13,6 +13,7 @@ namespace cuda {
 namespace {
 
 constexpr int kOldestCard = 80;
+constexpr int kCudaMajor = CUDART_VERSION / 1000;
 
 /// `what` was being done when the card failed, or when it was heard of a kernel that had.
 void check(cudaError_t code, std::string_view what) {
@@ -30,6 +31,9 @@ void require_card() {
   };
   const CudaMachine machine = cuda_machine();
   if (!machine.driver) refuse("no NVIDIA driver on this machine");
+  if (std::stoi(*machine.driver) < kCudaMajor)
+    refuse("the driver serves CUDA " + *machine.driver + ", and kernels are of CUDA " +
+           std::to_string(kCudaMajor));
   if (machine.devices.empty()) refuse("the driver finds no card");
   const CudaDevice& first = machine.devices.front();
   if (first.sm < kOldestCard)

@@ -50,6 +50,7 @@ std::byte* Memory::allocate(size_t bytes) {
   if (size > kReserved - used_) refuse(bytes);
   regions_.push_back({.begin = used_});
   used_ += size;
+  most_used_ = std::max(most_used_, used_);
   if (reaches_ > 0) protect(true);
   return pages_ + regions_.back().begin;
 }
@@ -79,8 +80,9 @@ void Memory::move_reaches(int by) const {
 }
 
 void Memory::protect(bool in_reach) const {
-  if (used_ == 0) return;
-  NG_CHECK(mprotect(pages_, used_, in_reach ? PROT_READ | PROT_WRITE : PROT_NONE) == 0, used_);
+  if (most_used_ == 0) return;
+  const int access = in_reach ? PROT_READ | PROT_WRITE : PROT_NONE;
+  NG_CHECK(mprotect(pages_, most_used_, access) == 0, most_used_);
 }
 
 }  // namespace ng::cuda::emulated

@@ -41,7 +41,7 @@ class Memory {
 
  private:
   void move_reaches(int by) const;
-  /// Of all that is given out; mutex_ is held.
+  /// Of all that was ever given out; mutex_ is held.
   void protect(bool in_reach) const;
 
   bool managed_;
@@ -55,7 +55,7 @@ class Memory {
   };
   std::byte* pages_ = nullptr;
   std::vector<Region> regions_;
-  size_t used_ = 0;
+  size_t used_ = 0, most_used_ = 0;
 };
 
 }  // namespace ng::cuda::emulated
