@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <optional>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -82,12 +82,19 @@ std::string refusal_text(const Refused& refused) {
                .remedy = "other values, or --skip-invalid"});
 }
 
-/// Makes candidates of a grid and of names, each recipe once.
+/// Makes candidates of a grid and of names, each recipe once, each with a label of its own: by
+/// labels gradients, runs and fates are told apart.
 class Maker {
  public:
   explicit Maker(const CandidateWords& words) : words_(words) {
-    known_[Recipe::load("bf16").hash()] = "bf16";
-    known_[Recipe::load(words.base).hash()] = words.base;
+    const Recipe bf16 = Recipe::load("bf16"), base = Recipe::load(words.base);
+    const std::string label = recipe_labels({words.base}).front();
+    if (label == "bf16" && base.hash() != bf16.hash())
+      throw Error({"--base", words.base, "called bf16, which it is not", "another file name"});
+    known_[bf16.hash()] = "bf16";
+    known_[base.hash()] = words.base;
+    named_ = recipe_labels(words.recipes);
+    taken_ = {"bf16", label};
   }
 
   void add_grid() {
@@ -109,12 +116,14 @@ class Maker {
   }
 
   void add_named() {
-    const std::vector<std::string> labels = recipe_labels(words_.recipes);
-    for (size_t i = 0; i < labels.size(); ++i) {
+    for (size_t i = 0; i < named_.size(); ++i) {
       const std::string& recipe = words_.recipes[i];
-      if (const std::string same = put_in(Recipe::load(recipe), labels[i]); !same.empty())
+      if (const std::string same = put_in(Recipe::load(recipe), named_[i]); !same.empty())
         throw Error({"--recipes", recipe, "the same recipe as " + same, "each recipe once"});
-      found_.all.push_back({.label = labels[i], .recipe = recipe, .changes = {}, .text = {}});
+      if (taken_.contains(named_[i]))
+        throw Error(
+            {"--recipes", recipe, "another recipe is called " + named_[i], "another file name"});
+      found_.all.push_back({.label = named_[i], .recipe = recipe, .changes = {}, .text = {}});
     }
   }
 
@@ -123,17 +132,26 @@ class Maker {
  private:
   void add(const GridSettings& changes) {
     std::string text = recipe_with(from_anywhere(words_.base), recipe_words(changes));
-    const std::string label = fmt::format("c{}", found_.all.size() + 1);
+    const std::string label = free_label();
     if (const std::string same = put_in(Recipe::load(text), label); !same.empty()) {
       found_.left_out.push_back(text_of(changes) + ": the same recipe as " + same);
       return;
     }
+    taken_.insert(label);
     const std::string comment =
         fmt::format("# {} with {}.\n", words_.base, on_one_line(text_of(changes)));
     found_.all.push_back({.label = label,
                           .recipe = join_path(words_.folder, label + ".toml"),
                           .changes = changes,
                           .text = comment + text});
+  }
+
+  /// "c1", "c2", ...: the first that nothing else is called, as a base of an earlier search is.
+  [[nodiscard]] std::string free_label() const {
+    for (size_t number = 1;; ++number)
+      if (const std::string label = fmt::format("c{}", number);
+          !taken_.contains(label) && std::ranges::find(named_, label) == named_.end())
+        return label;
   }
 
   /// Of which other the recipe is another name; empty: of none.
@@ -144,6 +162,8 @@ class Maker {
 
   const CandidateWords& words_;
   std::map<std::string, std::string> known_;  // by hash
+  std::vector<std::string> named_;            // labels of words_.recipes
+  std::set<std::string> taken_;               // all other labels
   Candidates found_;
 };
 

@@ -33,7 +33,8 @@ struct Candidates {
 };
 
 /// Throws Error where there is none, for an axis that is no recipe's, for combinations that are no
-/// recipe, naming each, and for a recipe that is missing, the base, bf16 or another candidate.
+/// recipe, naming each, and for a recipe that is missing, the base, bf16 or another candidate, or
+/// is called as one of them.
 [[nodiscard]] Candidates candidates_of(const CandidateWords& words);
 
 /// Makes the files of those that have none yet.

@@ -95,5 +95,31 @@ TEST_F(CandidateFiles, SayTheSameRecipe) {
             Recipe::load(found.all[0].loadable()).hash());
 }
 
+TEST_F(CandidateFiles, HaveLabelsThatNothingElseHas) {
+  make_folders(in("a"));
+  make_folders(in("b"));
+  write_file_atomically(in("a/c1.toml"), "inherit = \"nvfp4-all\"\n");
+  write_file_atomically(in("b/c1.toml"), "inherit = \"ufp4\"\n");
+  write_file_atomically(in("b/c2.toml"), "inherit = \"ufp4\"\n");
+  write_file_atomically(in("bf16.toml"), "inherit = \"ufp4\"\n");
+  CandidateWords words = words_of_grid({"recipe.linear.wgrad.hadamard=32,64"});
+  words.base = in("a/c1.toml");
+  words.recipes = {in("b/c2.toml")};
+  const Candidates found = candidates_of(words);
+  ASSERT_EQ(found.all.size(), 3u);
+  EXPECT_EQ(found.all[0].label, "c3");
+  EXPECT_EQ(found.all[0].recipe, "r/c3.toml");
+  EXPECT_EQ(found.all[1].label, "c4");
+  EXPECT_EQ(found.all[2].label, "c2");
+
+  words.recipes = {in("b/c1.toml")};
+  EXPECT_NE(refusal_of(words).find("another recipe is called c1"), std::string::npos);
+  words.recipes = {in("bf16.toml")};
+  EXPECT_NE(refusal_of(words).find("another recipe is called bf16"), std::string::npos);
+  words.recipes.clear();
+  words.base = in("bf16.toml");
+  EXPECT_NE(refusal_of(words).find("called bf16, which it is not"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace ng::search
