@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "base/toml.h"
 #include "base/units.h"
 #include "compare/compare.h"
 #include "recipe/recipe.h"
@@ -180,6 +181,16 @@ Candidates candidates_of(const CandidateWords& words) {
                  .problem = "no candidate",
                  .remedy = "--grid recipe.KEY=VALUE,VALUE or --recipes A,B,C"});
   return found;
+}
+
+void require_own_recipes(const std::vector<Candidate>& candidates) {
+  for (const Candidate& candidate : candidates)
+    if (!candidate.text.empty() && is_file(candidate.recipe) &&
+        read_file(candidate.recipe, kMaxTomlBytes) != candidate.text)
+      throw Error({.place = candidate.recipe,
+                   .key = "",
+                   .problem = "is not what this search says there",
+                   .remedy = "that file removed or under another name, or another --out"});
 }
 
 void write_recipes(const std::vector<Candidate>& candidates) {

@@ -37,6 +37,9 @@ struct Candidates {
 /// is called as one of them.
 [[nodiscard]] Candidates candidates_of(const CandidateWords& words);
 
+/// Throws Error where a file of one of them is there and says something else.
+void require_own_recipes(const std::vector<Candidate>& candidates);
+
 /// Makes the files of those that have none yet.
 void write_recipes(const std::vector<Candidate>& candidates);
 

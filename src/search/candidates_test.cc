@@ -93,6 +93,10 @@ TEST_F(CandidateFiles, SayTheSameRecipe) {
   write_recipes(found.all);
   EXPECT_EQ(Recipe::load(in("recipes/c1.toml")).hash(),
             Recipe::load(found.all[0].loadable()).hash());
+  require_own_recipes(found.all);
+  write_file_atomically(in("recipes/c1.toml"), "inherit = \"ufp4\"\n");
+  const std::string refused = error_of([&] { require_own_recipes(found.all); });
+  EXPECT_NE(refused.find("recipes/c1.toml: is not what this search"), std::string::npos) << refused;
 }
 
 TEST_F(CandidateFiles, HaveLabelsThatNothingElseHas) {

@@ -113,6 +113,12 @@ void require_own_search(const SearchSetup& setup) {
   const std::string page = path_of(setup, kSearchPage), csv = path_of(setup, kSearchCsv);
   const std::string json = path_of(setup, kSearchJson), markdown = path_of(setup, kSearchMarkdown);
   const std::string scores = path_of(setup, kScoresFile);
+  // Known before steps are measured, not when files are written.
+  if (is_file(setup.args.folder()))
+    throw Error({.place = setup.args.folder(),
+                 .key = "",
+                 .problem = "is a file, not a folder for a search",
+                 .remedy = "another --out"});
   require_own_file(page, report::html_begin(), "a search's");
   require_own_file(csv, "label,recipe,changes", "a search's");
   require_own_file(json, "{\n  \"base\": {", "a search's");
@@ -120,6 +126,7 @@ void require_own_search(const SearchSetup& setup) {
   require_own_file(scores, "{\n  \"scores\": {", "a search's");
   require_not_read(setup.config, std::vector{page, csv, json, markdown, scores});
   require_same_search(setup, json);
+  search::require_own_recipes(setup.candidates);
 }
 
 Json json_of(const SearchSetup& setup, const search::SearchReport& report) {
