@@ -26,12 +26,25 @@ void require_searchable(const RunConfig& config, const SearchArgs& args) {
                  .remedy = "--grid recipe.KEY=VALUE: all that the grid makes have it"});
   if (config.train.objective != Objective::cross_entropy)
     config.refuse({"train.objective"}, "a search takes gradients of texts", "cross_entropy");
+  if (const bool goes_on = !config.lora.init.empty(); goes_on || config.lora.adapters.rank > 0)
+    config.refuse({goes_on ? "lora.init" : "lora.rank"}, "a search takes gradients of whole models",
+                  "nothing of adapters");
   if (config.train.epochs > 0) config.refuse({"train.epochs"}, "rungs have steps", "train.steps");
   if (args.steps > config.train.steps)
     throw Error({.place = "--steps",
                  .key = "",
                  .problem = fmt::format("{} of the first rung", args.steps),
                  .remedy = fmt::format("at most train.steps, {}", config.train.steps)});
+}
+
+/// A rung shortens train.steps alone: warmup that fills it would leave nothing of the schedule.
+void require_room_for_warmup(const RunConfig& config, const search::Rung& first) {
+  if (first.steps < config.train.steps && config.train.warmup >= first.steps)
+    throw Error({.place = "--steps",
+                 .key = "",
+                 .problem = fmt::format("the first rung's {} are not more than train.warmup, {}",
+                                        counted(first.steps, "step"), config.train.warmup),
+                 .remedy = "more, or a smaller train.warmup"});
 }
 
 int64_t kept_by_gradients(const SearchArgs& args, int64_t candidates) {
@@ -173,6 +186,7 @@ SearchSetup search_setup(const SearchArgs& args) {
                         .first_steps = args.steps > 0 ? args.steps : steps,
                         .steps = steps,
                         .seeds = args.seeds});
+  require_room_for_warmup(setup.config, report.plan.front());
   setup.configs = configs_of(args, report.plan);
   return setup;
 }
