@@ -43,7 +43,8 @@ report::Section rung_section(const RungOutcome& outcome, size_t number) {
   section.table.heading.emplace_back("runs");
   for (std::vector<report::Cell>& row : section.table.rows)
     row.push_back({"report", fmt::format("rung-{}/report.html", number)});
-  section.note = fmt::format("Stay: {}.", fmt::join(outcome.kept, ", "));
+  section.note = outcome.kept.empty() ? "All candidates diverged."
+                                      : fmt::format("Stay: {}.", fmt::join(outcome.kept, ", "));
   return section;
 }
 

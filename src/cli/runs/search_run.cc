@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <span>
 
 #include "base/files.h"
@@ -47,6 +49,16 @@ io::CheckpointEntry checkpoint_of(const CompareRun& run) {
   return all.front();
 }
 
+/// A model that diverged has no gradients to rank by.
+void require_reference(const Comparison& comparison) {
+  const CompareResult result = comparison.finished().results().front();
+  if (std::isfinite(result.val_loss)) return;
+  throw Error({.place = comparison.runs().front().folder,
+               .key = "",
+               .problem = "the run in bf16 diverged, whose gradients rank the candidates",
+               .remedy = "a smaller train.lr or longer train.warmup, with another --out"});
+}
+
 }  // namespace
 
 Search::Search(const SearchSetup& setup) : setup_(setup), report_(setup.report) {}
@@ -69,6 +81,11 @@ double Search::estimated_behind(size_t rung) const {
   return seconds;
 }
 
+double Search::estimated_gradients() const {
+  return static_cast<double>(report_.draws) * static_cast<double>(report_.candidates.size() + 1) *
+         base_step_;
+}
+
 std::string Search::plan_text() {
   const Threads threads = threads_of(setup_.config.train.threads);
   const auto measured = [&](const std::string& recipe) {
@@ -86,9 +103,7 @@ std::string Search::plan_text() {
                       counted(setup_.config.train.steps, "step"), report_.plan.front().candidates);
   for (size_t r = 0; r < report_.plan.size(); ++r)
     text += fmt::format("{:<12}{}\n", fmt::format("rung {}", r + 1), rung_text(report_.plan[r]));
-  const double gradients = static_cast<double>(report_.draws) *
-                           static_cast<double>(report_.candidates.size() + 1) * base_step_;
-  const double all = estimated(setup_.reference()) + gradients + estimated_behind(0);
+  const double all = estimated(setup_.reference()) + estimated_gradients() + estimated_behind(0);
   return text + fmt::format(
                     "time        about {} in all, by steps of {:.3g} s in {} and {:.3g} s in "
                     "bf16; validation comes to it\n",
@@ -103,7 +118,8 @@ std::function<std::string(const Comparison&)> Search::left_after(size_t rung) co
       if (!now.has(i)) missing.push_back(now.runs()[i]);
     for (const report::ComparedRun& done : now.finished().finished)
       if (done.result.seconds > 0) time.took(estimated({done.run}), done.result.seconds);
-    const double left = estimated(missing) + estimated_behind(rung);
+    const double gradients = rung == 0 ? estimated_gradients() : 0;
+    const double left = estimated(missing) + gradients + estimated_behind(rung);
     return left > 0 ? fmt::format(", about {} left", duration_text(time.seconds_of(left))) : "";
   };
 }
@@ -122,7 +138,9 @@ Ending Search::train_reference(const TimeLimit& limit, CompareScreen& screen) {
   screen.put("reference: bf16");
   Comparison comparison =
       comparison_of(setup_.reference(), setup_.reference_folder(), report_.rules.equal);
-  return run_missing(comparison, 0, limit, screen);
+  const Ending ending = run_missing(comparison, 0, limit, screen);
+  if (ending == Ending::complete) require_reference(comparison);
+  return ending;
 }
 
 Ending Search::take_gradients(const TimeLimit& limit, CompareScreen& screen) {
@@ -131,14 +149,16 @@ Ending Search::take_gradients(const TimeLimit& limit, CompareScreen& screen) {
   std::vector<search::ReportedRecipe> all = {report_.base};
   all.insert(all.end(), report_.candidates.begin(), report_.candidates.end());
   const study::ProbeTask task = study::task_of_run(setup_.config, setup_.config.seed);
-  const study::CheckpointGradients gradients(checkpoint_of(setup_.reference().front()), task,
-                                             threads_of(setup_.config.train.threads));
+  std::optional<study::CheckpointGradients> gradients;  // opened where a score is missing
   for (const search::ReportedRecipe& one : all) {
     if (!scores.contains(one.label)) {
       if (limit.seconds_left() < 0) return Ending::out_of_time;
       if (StopAtSignals::flag().load()) return Ending::stopped;
-      study::GradientProbe probe = gradients.probe(one.recipe);
-      scores[one.label] = search::score_of(gradients.errors_of(probe, report_.draws));
+      if (!gradients)
+        gradients.emplace(checkpoint_of(setup_.reference().front()), task,
+                          threads_of(setup_.config.train.threads));
+      study::GradientProbe probe = gradients->probe(one.recipe);
+      scores[one.label] = search::score_of(gradients->errors_of(probe, report_.draws));
       write_scores(setup_, scores);
       has_progress_ = true;
     }
@@ -172,8 +192,10 @@ Ending Search::climb(size_t rung, const TimeLimit& limit, CompareScreen& screen)
   report_.rungs.push_back(search::outcome_of(report_.plan[rung], comparison.finished().results(),
                                              report_.rules,
                                              is_last ? 1 : report_.plan[rung + 1].candidates));
-  screen.put(fmt::format("  {}: {}", is_last ? "the best" : "stay",
-                         fmt::join(report_.rungs.back().kept, ", ")));
+  const std::vector<std::string>& kept = report_.rungs.back().kept;
+  screen.put(kept.empty()
+                 ? "  all candidates diverged"
+                 : fmt::format("  {}: {}", is_last ? "the best" : "stay", fmt::join(kept, ", ")));
   write_search_files(setup_, report_);
   return ending;
 }

@@ -34,6 +34,8 @@ class Search {
   [[nodiscard]] Ending climb(size_t rung, const TimeLimit& limit, CompareScreen& screen);
   /// Of runs that are there or not, by measured steps.
   [[nodiscard]] double estimated(const std::vector<CompareRun>& runs) const;
+  /// Of all gradients.
+  [[nodiscard]] double estimated_gradients() const;
   /// Of the rungs behind this one.
   [[nodiscard]] double estimated_behind(size_t rung) const;
   /// What run_all() says behind each run, of one of the rungs; 0: of the reference.
