@@ -14,6 +14,7 @@
 #include "recipe/notes.h"
 #include "recipe/recipe.h"
 #include "report/recipe_text.h"
+#include "run/backends.h"
 
 namespace ng::cli {
 namespace {
@@ -170,12 +171,17 @@ void recipes(const RecipesArgs& args) {
   print_either(args.json, json, text_of(recipe, args.explain));
 }
 
-/// A command below takes what it does not know of as its own command's.
+/// Flags before a command below, and those that it does not know of, are this command's: nobody
+/// would read them.
 void refuse_beside_search(Flags flags) {
-  for (const char* flag :
-       {"NAME", "--model", "--batch", "--seq", "--phase", "--explain", "--markdown"})
-    if (flags.has_named_below() && flags.is_given(flag))
-      throw WrongFlags(fmt::format("{}: goes without {}", flag, kSearch.name));
+  if (!flags.has_named_below()) return;
+  std::vector<const char*> all = {"NAME",  "--model",   "--base",     "--batch",
+                                  "--seq", "--phase",   "--backend",  "--threads",
+                                  "--set", "--explain", "--markdown", "--json"};
+  if (any_has_thread_order()) all.push_back("--thread-order");
+  for (const char* flag : all)
+    if (flags.is_given(flag))
+      throw WrongFlags(fmt::format("{}: not before {}, or it has none", flag, kSearch.name));
 }
 
 void declare_recipes(Flags flags, RecipesArgs& args) {
