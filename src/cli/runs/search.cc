@@ -72,8 +72,8 @@ void declare_search(Flags flags, SearchArgs& args) {
       .range(1, 100000);
   flags
       .option("--steps N", args.steps,
-              "steps of the first rung, which later ones double up to train.steps; else all have "
-              "train.steps and later ones more seeds")
+              "at least so many steps in the first rung; each later one has at most twice as many, "
+              "the last train.steps; else all have train.steps and later ones more seeds")
       .range(1, 99'999'999);
   flags
       .setting("--seeds N", args.seeds,
