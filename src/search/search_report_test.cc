@@ -99,16 +99,64 @@ TEST(Fates, WhatIsRankedLowerWithoutBeingWorseIsNotDecided) {
   EXPECT_NE(decisions.open.back().find("gradients alone dropped: c2."), std::string::npos);
 }
 
-TEST(Decisions, SayByHowMuchTheBaseIsBeaten) {
+using Losses = std::vector<double>;
+
+/// What is said after a last rung, in which c4 is the best.
+Decisions decisions_after(const Losses& base, const Losses& bf16, const Losses& c4) {
   SearchReport report = report_of_four();
   report.rungs.push_back(first_rung(report));
-  const Decisions decisions = decisions_of(report);
-  ASSERT_EQ(decisions.decided.size(), 3u);
-  EXPECT_EQ(decisions.decided[0].rfind("c4 is better than nvfp4-all (-0.0500 ± ", 0), 0u)
-      << decisions.decided[0];
-  EXPECT_NE(decisions.decided[1].find("by 0.0997 nats; c4 takes 50 % of that away."),
-            std::string::npos)
-      << decisions.decided[1];
+  std::vector<CompareResult> results;
+  add(results, "nvfp4-all", base);
+  add(results, "bf16", bf16);
+  add(results, "c4", c4);
+  add(results, "c1", {1.900, 1.951, 1.999});
+  report.rungs.push_back(outcome_of(report.plan[1], results, report.rules, 1));
+  EXPECT_EQ(report.best(), "c4");
+  return decisions_of(report);
+}
+
+bool has(const std::vector<std::string>& sentences, const std::string& text) {
+  return std::ranges::any_of(sentences, [&](const std::string& sentence) {
+    return sentence.find(text) != std::string::npos;
+  });
+}
+
+const Losses kBase = {1.600, 1.651, 1.699}, kBf16 = {1.500, 1.550, 1.601};
+
+TEST(Decisions, SayByHowMuchTheBaseIsBeaten) {
+  const Decisions said = decisions_after(kBase, kBf16, {1.550, 1.600, 1.650});
+  ASSERT_EQ(said.decided.size(), 3u);
+  EXPECT_EQ(said.decided[0].rfind("c4 is better than nvfp4-all (-0.0500 ± ", 0), 0u)
+      << said.decided[0];
+  EXPECT_TRUE(has(said.decided, "by 0.0997 nats; c4 takes 50 % of that away."));
+}
+
+TEST(Decisions, OfTheBaseAreNoneBeforeTheLastRung) {
+  SearchReport report = report_of_four();
+  report.rungs.push_back(first_rung(report));
+  const Decisions said = decisions_of(report);
+  EXPECT_EQ(said.decided, (std::vector<std::string>{"Worse than the best of their rung: c3."}));
+  EXPECT_EQ(said.open.at(0), "Whether a candidate is better than nvfp4-all: 1 of 2 rungs done.");
+}
+
+TEST(Decisions, SayWhatTheBestDoesToTheGapByItsVerdict) {
+  const Decisions worse = decisions_after(kBase, kBf16, {1.650, 1.701, 1.749});
+  EXPECT_TRUE(has(worse.decided, "by 0.0997 nats; c4 adds 50 % to that."));
+  const Decisions unknown = decisions_after(kBase, kBf16, {1.500, 1.700, 1.650});
+  EXPECT_TRUE(has(unknown.decided, "bf16 is better than nvfp4-all by 0.0997 nats."));
+  EXPECT_TRUE(has(unknown.open, "How much of that c4 takes away (33 %: not resolved)."));
+  const Losses without_scatter = {1.500, 1.551, 1.599};
+  const Decisions equal = decisions_after(kBase, without_scatter, kBase);
+  EXPECT_TRUE(has(equal.decided, "c4 is equal to nvfp4-all"));
+  EXPECT_FALSE(has(equal.open, "How much of that"));
+}
+
+TEST(Decisions, SayThatBaseOrBf16Diverged) {
+  const Decisions base = decisions_after({1.6, kNan, 1.7}, kBf16, {1.550, 1.600, 1.650});
+  EXPECT_EQ(base.decided.at(0), "Of nvfp4-all, 1 of 3 runs diverged in the last rung. c4 did not.");
+  EXPECT_FALSE(has(base.open, "()")) << "no figures where nothing is compared";
+  const Decisions bf16 = decisions_after(kBase, {1.5, kNan, 1.6}, {1.550, 1.600, 1.650});
+  EXPECT_TRUE(has(bf16.decided, "Of bf16, 1 of 3 runs diverged in the last rung."));
 }
 
 TEST(Outcome, WhatDivergedIsDroppedForThat) {

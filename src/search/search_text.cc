@@ -2,8 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
-#include <optional>
 
 #include "base/units.h"
 #include "search/search_report.h"
@@ -62,6 +60,22 @@ std::string fate_text(const Fate& fate, const SearchReport& report, const std::s
   return report.is_complete() && label == report.best() ? "the best" : "goes on";
 }
 
+bool is_resolved(const ComparedLoss& loss) {
+  return loss.verdict == "better" || loss.verdict == "worse" || loss.verdict == "equal";
+}
+
+/// "bf16 is better than nvfp4-all", by a verdict that is resolved.
+std::string verdict_text(const std::string& label, const ComparedLoss& loss,
+                         const std::string& base) {
+  return fmt::format("{} is {} {} {}", label, loss.verdict, loss.verdict == "equal" ? "to" : "than",
+                     base);
+}
+
+std::string diverged_text(const CompareRow& row) {
+  return fmt::format("Of {}, {} of {} diverged in the last rung.", row.of.label, row.diverged,
+                     counted(std::ssize(row.seeds), "run"));
+}
+
 /// How far a candidate is from the base, and whether that is decided.
 void decide_about_base(const SearchReport& report, Decisions& decisions) {
   const RungOutcome& last = report.rungs.back();
@@ -70,32 +84,70 @@ void decide_about_base(const SearchReport& report, Decisions& decisions) {
   const std::string figures =
       fmt::format("{} nats in {}, {} of {}", gap_text(loss), numbers_word(report.rules),
                   counted(last.rung.seeds, "seed"), counted(last.rung.steps, "step"));
-  if (loss.verdict == "better" || loss.verdict == "worse" || loss.verdict == "equal")
-    decisions.decided.push_back(fmt::format(
-        "{} is {} {} {} ({}; p = {:.2g} after Holm's correction).", best, loss.verdict,
-        loss.verdict == "equal" ? "to" : "than", report.base.label, figures, loss.p_holm));
+  if (is_resolved(loss))
+    decisions.decided.push_back(fmt::format("{} ({}; p = {:.2g} after Holm's correction).",
+                                            verdict_text(best, loss, report.base.label), figures,
+                                            loss.p_holm));
   else
     decisions.open.push_back(fmt::format("Whether {} is better than {} ({}: {}).", best,
                                          report.base.label, figures, loss.verdict));
 }
 
-/// "0.0100 of the 0.0231 nats from nvfp4-all to bf16 are gone with c5."
+/// What the best candidate does to the way from the base to bf16, of which something is known.
+void tell_share(const SearchReport& report, const ComparedLoss& gap, Decisions& decisions) {
+  const std::string best = report.best(), base = report.base.label;
+  const ComparedLoss& loss = row_of(report.rungs.back().to_base, best).*report.rules.by;
+  const double share = 100 * loss.difference.mean / gap.difference.mean;
+  std::string text =
+      fmt::format("bf16 is better than {} by {:.4f} nats", base, -gap.difference.mean);
+  if (loss.verdict == "better")
+    text += fmt::format("; {} takes {:.0f} % of that away", best, share);
+  if (loss.verdict == "worse") text += fmt::format("; {} adds {:.0f} % to that", best, -share);
+  decisions.decided.push_back(text + ".");
+  if (!is_resolved(loss))
+    decisions.open.push_back(
+        fmt::format("How much of that {} takes away ({:.0f} %: {}).", best, share, loss.verdict));
+}
+
+/// How far the base is from bf16, where that is another.
 void tell_gap(const SearchReport& report, Decisions& decisions) {
   const CompareTable& table = report.rungs.back().to_base;
   if (report.base.label == "bf16" ||
       std::ranges::none_of(table.rows, [](const auto& row) { return row.of.label == "bf16"; }))
     return;
-  const ComparedLoss& gap = row_of(table, "bf16").*report.rules.by;
-  const ComparedLoss& loss = row_of(table, report.best()).*report.rules.by;
-  if (gap.verdict != "better") {
+  const CompareRow& bf16 = row_of(table, "bf16");
+  const ComparedLoss& gap = bf16.*report.rules.by;
+  if (bf16.diverged > 0)
+    decisions.decided.push_back(diverged_text(bf16));
+  else if (gap.verdict == "better")
+    tell_share(report, gap, decisions);
+  else if (is_resolved(gap))
+    decisions.decided.push_back(
+        fmt::format("{} ({}).", verdict_text("bf16", gap, report.base.label), gap_text(gap)));
+  else
     decisions.open.push_back(fmt::format("How far {} is from bf16 ({}: {}).", report.base.label,
                                          gap_text(gap), gap.verdict));
+}
+
+/// By the last rung alone: the seeds of an earlier one chose its best.
+void decide_by_last_rung(const SearchReport& report, Decisions& decisions) {
+  if (!report.is_complete()) {
+    decisions.open.push_back(fmt::format("Whether a candidate is better than {}: {} of {} done.",
+                                         report.base.label, report.rungs.size(),
+                                         counted(std::ssize(report.plan), "rung")));
     return;
   }
-  decisions.decided.push_back(fmt::format(
-      "bf16 is better than {} by {:.4f} nats; {} takes {:.0f} % of that away{}.", report.base.label,
-      -gap.difference.mean, report.best(), 100 * loss.difference.mean / gap.difference.mean,
-      loss.verdict == "better" ? "" : ", which is not resolved"));
+  if (report.best().empty()) {
+    decisions.decided.emplace_back("All candidates of the last rung diverged.");
+    return;
+  }
+  const CompareRow& base = row_of(report.rungs.back().to_base, report.base.label);
+  if (base.diverged > 0) {  // nothing has a difference to it
+    decisions.decided.push_back(fmt::format("{} {} did not.", diverged_text(base), report.best()));
+    return;
+  }
+  decide_about_base(report, decisions);
+  tell_gap(report, decisions);
 }
 
 void decide_about_dropped(const SearchReport& report, Decisions& decisions) {
@@ -166,12 +218,7 @@ CompareCells fate_cells(const SearchReport& report) {
 Decisions decisions_of(const SearchReport& report) {
   Decisions decisions;
   if (report.rungs.empty()) return decisions;
-  if (report.best().empty()) {
-    decisions.decided.emplace_back("All candidates of the last rung diverged.");
-  } else {
-    decide_about_base(report, decisions);
-    tell_gap(report, decisions);
-  }
+  decide_by_last_rung(report, decisions);
   decide_about_dropped(report, decisions);
   return decisions;
 }
