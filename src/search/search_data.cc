@@ -1,7 +1,6 @@
 // A search as CSV and JSON.
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "base/json.h"

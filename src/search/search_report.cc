@@ -1,7 +1,6 @@
 #include "search/search_report.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/units.h"
 

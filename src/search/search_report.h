@@ -29,7 +29,6 @@ struct SearchReport {
   Rules rules;
   double beta1 = 0;   ///< of the run: for GradientScore::moment_error
   int64_t draws = 0;  ///< of each gradient
-  uint64_t seed = 0;  ///< the first of the first rung
   ReportedRecipe base;
   std::vector<ReportedRecipe> candidates;
   std::vector<std::string> left_out;  ///< Candidates'
