@@ -127,6 +127,19 @@ TEST_F(SearchCommand, RefusesBeforeAnythingRuns) {
           {"--keep", "2 of 1 candidate"});
   refuses({"--base", "nvfp4-all", "--recipes", "ufp4", "--steps", "99"},
           {"--steps", "at most train.steps, 12"});
+  refuses({"--base", "nvfp4-all", "--recipes", "ufp4,mxfp4-nr,mxfp4-sr", "--keep", "3", "--steps",
+           "2", "--set", "train.warmup=6"},
+          {"--steps", "not more than train.warmup, 6"});
+  write_text(path("lora.toml"), "model.init = 'base'\nlora.rank = 4\ndata.train = 'tiny.txt'\n");
+  expect_refused({"recipes", "search", "lora.toml", "--base", "nvfp4-all", "--recipes", "ufp4"}, 1,
+                 {"lora.rank", "gradients of whole models"});
+  expect_refused({"recipes", "search", "tiny.toml", "--base", "nvfp4-all", "--recipes", "ufp4",
+                  "--out", "tiny.txt"},
+                 1, {"tiny.txt", "is a file, not a folder"});
+  expect_refused({"recipes", "--threads", "2", "search", "tiny.toml", "--base", "nvfp4-all"}, 2,
+                 {"--threads", "not before search"});
+  expect_refused({"recipes", "--json", "search", "tiny.toml", "--base", "nvfp4-all"}, 2,
+                 {"--json", "not before search"});
   refuses({"--recipes", "ufp4"}, {"--base is required"}, 2);
   refuses({"--base", "nvfp4-all", "--explain"}, {"--explain", "search"}, 2);
   write_text(path("last.toml"), "inherit = 'bf16'\n[[override]]\nblocks = '7:'\nlinear = 'fp32'\n");
