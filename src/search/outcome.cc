@@ -18,8 +18,8 @@ std::vector<CompareResult> candidates_from(const std::string& first,
   std::vector<CompareResult> chosen;
   for (const CompareResult& result : results)
     if (is_candidate(result.of.label, rules)) chosen.push_back(result);
-  std::ranges::stable_partition(
-      chosen, [&](const CompareResult& result) { return result.of.label == first; });
+  std::stable_partition(chosen.begin(), chosen.end(),
+                        [&](const CompareResult& result) { return result.of.label == first; });
   return chosen;
 }
 
