@@ -34,8 +34,11 @@ TEST(CudaMemory, CopiesReachIt) {
   card->download(&back, memory, 8);
   EXPECT_EQ(back, there);
   card->release(memory, 8);
-  card->download(&back, card->allocate(8), 8);  // the same place
+  std::byte* const again = card->allocate(8);
+  EXPECT_EQ(again, memory);
+  card->download(&back, again, 8);
   EXPECT_EQ(back, 0.0);
+  card->release(again, 8);
 }
 
 TEST(CudaMemory, TrainingLeavesItToTheCard) {

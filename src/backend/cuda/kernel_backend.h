@@ -21,15 +21,17 @@ class KernelBackend : public Backend {
   [[nodiscard]] size_t operand_bytes(const OperandSpec& spec) const override {
     return cuda::operand_bytes(spec);
   }
-  void require(const Operation& operation) const override { perform_on(nullptr, operation, {}); }
+  void require(const Operation& operation) const override { perform_on(nullptr, operation); }
 
  protected:
   static constexpr size_t kScratchBytes = size_t{4} << 20;
 
-  /// `scratch`: kScratchBytes of the card's memory; of a null stream nothing is touched.
-  void perform_on(Stream stream, const Operation& operation, std::byte* scratch) const {
-    execute_with(On{stream, {scratch, kScratchBytes}}, name(), operation);
+  /// Of a null stream nothing is touched.
+  void perform_on(Stream stream, const Operation& operation) const {
+    execute_with(On{stream, {scratch_, kScratchBytes}}, name(), operation);
   }
+
+  std::byte* scratch_ = nullptr;  ///< kScratchBytes of the card's memory
 
  private:
   struct On {

@@ -75,7 +75,7 @@ class CardBackend final : public KernelBackend {
   [[nodiscard]] bool is_in_hosts_reach() const override { return false; }
 
   void execute(const Operation& operation) override {
-    perform_on(&stream_, operation, scratch_);
+    perform_on(&stream_, operation);
     std::visit([](const auto& op) { check(cudaGetLastError(), op.kName); }, operation);
   }
 
@@ -88,7 +88,6 @@ class CardBackend final : public KernelBackend {
   }
 
   CardStream stream_;
-  std::byte* scratch_ = nullptr;
 };
 
 }  // namespace

@@ -11,9 +11,13 @@ namespace {
 class EmulatedBackend final : public KernelBackend {
  public:
   EmulatedBackend(uint64_t thread_order, bool managed)
-      : memory_(managed),
-        device_(card_of(90), thread_order, &memory_),
-        scratch_(memory_.allocate(kScratchBytes)) {}
+      : memory_(managed), device_(card_of(90), thread_order, &memory_) {
+    scratch_ = memory_.allocate(kScratchBytes);
+  }
+
+  ~EmulatedBackend() override { memory_.release(scratch_); }
+  EmulatedBackend(const EmulatedBackend&) = delete;
+  EmulatedBackend& operator=(const EmulatedBackend&) = delete;
 
   [[nodiscard]] std::string_view name() const override { return "cuda-emulated"; }
   std::byte* allocate(size_t bytes) override { return memory_.allocate(bytes); }
@@ -23,7 +27,7 @@ class EmulatedBackend final : public KernelBackend {
     copy(to, from, bytes);
   }
   [[nodiscard]] bool is_in_hosts_reach() const override { return memory_.is_managed(); }
-  void execute(const Operation& operation) override { perform_on(&device_, operation, scratch_); }
+  void execute(const Operation& operation) override { perform_on(&device_, operation); }
 
  private:
   void copy(void* to, const void* from, size_t bytes) const {
@@ -34,7 +38,6 @@ class EmulatedBackend final : public KernelBackend {
 
   emulated::Memory memory_;
   emulated::Device device_;
-  std::byte* scratch_;
 };
 
 }  // namespace
