@@ -12,7 +12,7 @@ if(BOOST_CONTEXT_INCLUDE AND BOOST_CONTEXT)
                         UNITY_BUILD_BATCH_SIZE 12)
   # The program with this backend too; it takes the emulated rows in place of those in ng_run.
   if(TARGET ng_cli)
-    add_executable(narrowgauge-emulated tests/cuda/backend_rows.cc $<TARGET_OBJECTS:ng_cli>)
+    add_executable(narrowgauge-emulated tests/cuda/backend_rows.cc)
     target_link_libraries(narrowgauge-emulated PRIVATE ng_cuda_emulated ng_cli)
   endif()
 else()

@@ -156,12 +156,7 @@ void declare_compare(Flags flags, CompareArgs& args) {
       .option("--grid KEY=V,V", args.grid,
               "all recipes and seeds with each value, e.g. train.lr=1e-3,2e-3; several multiply")
       .repeats();
-  flags
-      .option("--hours H", args.hours,
-              "start no run that would end later (exit code 4); the next call goes on")
-      .check(number_between("0", "10000"));
-  flags.setting("--equal NATS", args.equal, "an interval within this of 0 is called equal")
-      .check(number_between("0", "1000"));
+  add_limits(flags, args.hours, args.equal);
   flags.flag("--no-twin", args.without_twin, "no twins, and no noise floor");
   flags.option("--out DIR", args.out, "folder of the runs; else runs/NAME-compare");
   flags.flag("--json", args.json, "print one JSON object");

@@ -25,6 +25,15 @@ std::optional<CompareResult> trained(const CompareRun& run, const std::atomic<bo
 
 }  // namespace
 
+void add_limits(Flags flags, std::string& hours, std::string& equal) {
+  flags
+      .option("--hours H", hours,
+              "start no run that would end later (exit code 4); the next call goes on")
+      .check(number_between("0", "10000"));
+  flags.setting("--equal NATS", equal, "an interval within this of 0 is called equal")
+      .check(number_between("0", "1000"));
+}
+
 TimeLimit::TimeLimit(const std::string& hours)
     : seconds_(hours.empty() ? std::numeric_limits<double>::infinity() : 3600 * std::stod(hours)) {}
 

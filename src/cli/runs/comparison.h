@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/flags.h"
 #include "cli/output.h"
 #include "cli/progress_line.h"
 #include "cli/runs/compare_files.h"
@@ -17,6 +18,9 @@
 #include "report/compare_page.h"
 
 namespace ng::cli {
+
+/// --hours, as TimeLimit takes it, and --equal.
+void add_limits(Flags flags, std::string& hours, std::string& equal);
 
 /// The time that a call may take.
 class TimeLimit {

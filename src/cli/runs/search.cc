@@ -82,12 +82,7 @@ void declare_search(Flags flags, SearchArgs& args) {
   flags.setting("--draws N", args.draws, "draws of each gradient").range(2, 100000);
   flags.setting("--by NUMBERS", args.by, "the loss that ranks: in own numbers or in BF16")
       .one_of({"own", "bf16"});
-  flags
-      .option("--hours H", args.hours,
-              "start no run that would end later (exit code 4); the next call goes on")
-      .check(number_between("0", "10000"));
-  flags.setting("--equal NATS", args.equal, "an interval within this of 0 is called equal")
-      .check(number_between("0", "1000"));
+  add_limits(flags, args.hours, args.equal);
   flags.option("--out DIR", args.out, "folder of the search; else runs/NAME-search");
   flags.flag("--json", args.json, "print one JSON object");
   flags.footer(kSearchFooter);
