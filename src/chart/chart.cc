@@ -104,7 +104,8 @@ class Drawing {
     for (size_t i = 0; i < ticks.size(); ++i) {
       const double x = x_.at(ticks[i]);
       out += line_of(x, y_.begin, x, y_.begin + 5, "stroke=\"#333\"") +
-             text_at(x, y_.begin + 19, "middle", texts[i]);
+             text_at(std::min(x, size_.width - 0.55 * text_width(texts[i])), y_.begin + 19,
+                     "middle", texts[i]);  // within the picture in a wider font, too
     }
     return out;
   }

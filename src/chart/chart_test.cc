@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "chart/chart_json.h"
+#include "chart/parts.h"
 
 namespace ng::chart {
 namespace {
@@ -101,6 +102,18 @@ TEST(Chart, LogarithmicAxesHaveDecades) {
   std::smatch m;
   ASSERT_TRUE(std::regex_search(svg, m, path));
   EXPECT_NEAR(std::stod(m[1]) - std::stod(m[2]), std::stod(m[2]) - std::stod(m[3]), 0.21);
+}
+
+TEST(Chart, TheLastTickIsWrittenWithinThePicture) {
+  Chart chart = powers();
+  chart.x = {0.001, 0.5};
+  chart.x_ticks = {0.001, 0.5};
+  chart.series[0].y = {1, 10};
+  const std::string svg = svg_of(chart);
+  const std::regex place(R"re(<text x="([0-9.]+)"[^>]*>0.500<)re");
+  std::smatch m;
+  ASSERT_TRUE(std::regex_search(svg, m, place)) << svg;
+  EXPECT_LT(std::stod(m[1]) + 0.5 * text_width("0.500"), 860);
 }
 
 TEST(Chart, LimitsLeaveOutWhatLiesBeyond) {
