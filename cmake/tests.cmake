@@ -11,9 +11,9 @@ endif()
 # They would more than double the time of the sanitizer run, and run little that others do not.
 set(NG_NOT_FAST "^study_|^train_(curve|memory|session_faults)_|^e2e_(bits|crash|resume)_")
 string(APPEND NG_NOT_FAST "|^(browser|tensorboard)_|^mpi_")
-# Of rooms that read and write text and files: no instruction set, optimisation or number of threads
-# makes them answer otherwise. fast_tests builds them.
-set(NG_ONCE "^(base|tokenizer|recipe|data|io|hf|report)_test$")
+# Of rooms that work on text, tables and files: no instruction set, optimisation or number of
+# threads makes them answer otherwise. fast_tests builds them.
+set(NG_ONCE "^(base|tokenizer|recipe|data|io|hf|report|chart|compare|search)_test$")
 set(NG_TEST_SECONDS 600 CACHE STRING "time limit of one test program")
 # They take longest, and start first: no core waits for the other's last test.
 set(NG_LONG "^(study|conformance|backend_cpu_quantize)_test$|^train_(session_faults|memory)_test$")

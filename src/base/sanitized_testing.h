@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
+
+#include "base/isa.h"
 
 namespace ng {
 
@@ -24,12 +27,24 @@ inline constexpr bool kSanitized = false;
 /// for values. Odd, so that the lowest bits take every value.
 inline constexpr uint32_t kValueStep = kSanitized ? 31 : 1;
 
-/// Whether the next case of a grid is left out: under sanitizers two of three are, drawn by their
-/// number, so that no inner loop of three loses always the same.
+/// Whether the next case of a grid is left out: under sanitizers seven of eight are, drawn by their
+/// number, so that no inner loop of eight keeps always the same.
 inline bool is_left_out() {
   static uint32_t number = 0;
   constexpr uint32_t kGolden = 0x9E3779B9u;
-  return kSanitized && (++number * kGolden >> 16) % 3 != 0;
+  return kSanitized && ++number * kGolden >> 29 != 0;
+}
+
+/// The instruction sets that kernels which do not multiply are tried on: all; under sanitizers the
+/// weakest and the strongest of each width, for what lies between runs the same kernels.
+inline std::vector<Isa> tested_isas() {
+  std::vector<Isa> all = supported_isas();
+  const Isa strongest = all.back();
+  if (kSanitized)
+    std::erase_if(all, [&](Isa isa) {
+      return isa != Isa::scalar && isa != Isa::avx2 && isa != strongest;
+    });
+  return all;
 }
 
 }  // namespace ng

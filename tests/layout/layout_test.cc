@@ -198,5 +198,25 @@ TEST(Shape, FindsWhatIsForbidden) {
   EXPECT_EQ(found("x.cc", long_file + "x\n"), 1U);
 }
 
+// A pattern of tests/at-size.txt that names nothing leaves nothing out. Those of parametrised tests
+// are put together elsewhere and not looked for.
+TEST(AtSize, EveryPatternNamesATest) {
+  std::string tests;
+  for (const char* folder : {"src", "tests"})
+    for (const fs::path& file : files_under(kRoot / folder))
+      if (file.generic_string().ends_with("_test.cc")) tests += text_of(file);
+  size_t checked = 0;
+  for (const std::string& pattern : lines_of(text_of(kRoot / "tests/at-size.txt"))) {
+    if (pattern.empty() || pattern[0] == '#' || pattern.find('/') != std::string::npos) continue;
+    const size_t dot = pattern.find('.');
+    ASSERT_NE(dot, std::string::npos) << pattern;
+    const std::string suite = pattern.substr(0, dot), test = pattern.substr(dot + 1);
+    const std::string begin = (suite == "*" ? "" : "(" + suite) + ", ";
+    EXPECT_NE(tests.find(begin + test.substr(0, test.find('*'))), std::string::npos) << pattern;
+    ++checked;
+  }
+  EXPECT_GT(checked, 10U);
+}
+
 }  // namespace
 }  // namespace ng

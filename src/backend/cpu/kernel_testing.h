@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "backend/cpu/workspace.h"
-#include "base/isa.h"
+#include "base/sanitized_testing.h"
 #include "tensor/view.h"
 
 namespace ng::cpu {
@@ -128,7 +128,7 @@ inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) 
 /// Runs the checks of `body` on every instruction set.
 template <class Body>
 void on_every_isa(const Body& body) {
-  for (const Isa isa : supported_isas()) {
+  for (const Isa isa : tested_isas()) {
     SCOPED_TRACE(std::string(name_of(isa)));
     force_isa(isa);
     ASSERT_NO_FATAL_FAILURE(body());
@@ -142,7 +142,7 @@ template <class Kernel>
 std::vector<float> on_every_machine(const Kernel& kernel) {
   std::vector<float> first;
   bool have = false;
-  for (const Isa isa : supported_isas()) {
+  for (const Isa isa : tested_isas()) {
     force_isa(isa);
     for (const int threads : {1, 2, 3}) {
       Workspace workspace(Threads{threads});

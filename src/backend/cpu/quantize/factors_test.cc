@@ -5,6 +5,7 @@
 #include "backend/cpu/kernel_testing.h"
 #include "backend/cpu/quantize/put_product.h"
 #include "backend/cpu/quantize/quantize_testing.h"
+#include "base/sanitized_testing.h"
 
 namespace ng {
 namespace {
@@ -34,6 +35,7 @@ void expect_same_passed(const RoundingBackward& op) {
 }
 
 void expect_passes(const Operand& cast, int hadamard, Data data, Storage storage) {
+  if (is_left_out()) return;
   constexpr int64_t kDown = 37, kAcross = 1100;
   const Source source = make_source(data, kDown, kAcross, kAcross + 3, storage);
   RoundingBackward op{.y = {},
