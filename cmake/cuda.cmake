@@ -1,6 +1,6 @@
 # Kernels of backend/cuda and the backend of a card, by nvcc, for every card without a warning and
 # without a register in memory: one unit, for the headers are what takes time. docs/gpu.md says what
-# is there. Sets NG_CUDA_OBJECT, NG_CUDA_CARDS and, where a program can have them, NG_CUDART.
+# is there. Sets NG_CUDA_OBJECT and, where a program can have cards, makes ng_cards.
 set(NG_CUDA AUTO CACHE STRING "kernels compiled by nvcc: AUTO (where there is one), ON or OFF")
 set_property(CACHE NG_CUDA PROPERTY STRINGS AUTO ON OFF)
 if(NG_CUDA STREQUAL "OFF" OR NG_SANITIZE OR NG_PYTHON)
@@ -38,7 +38,8 @@ endif()
 file(REAL_PATH ${NG_NVCC} toolkit)
 cmake_path(GET toolkit PARENT_PATH toolkit)
 cmake_path(GET toolkit PARENT_PATH toolkit)
-find_library(NG_CUDART cudart_static PATHS ${toolkit} PATH_SUFFIXES lib64 lib NO_DEFAULT_PATH)
+find_library(NG_CUDART cudart_static PATHS ${toolkit}
+             PATH_SUFFIXES lib64 lib targets/x86_64-linux/lib NO_DEFAULT_PATH)
 if(NOT NG_CUDART)
   ng_cuda_lacks("no libcudart_static.a beside ${NG_NVCC}" "NG_CUDART=FILE")
 endif()
@@ -64,9 +65,19 @@ add_custom_command(
           -O3 -Xcompiler -ffp-contract=off,-fno-math-errno,-fvisibility=hidden
           -Ddescribe_values=describe_without_fmt  # another function than that of the libraries
           --threads 2 ${gencode} -gencode=arch=compute_90,code=compute_90 -Xptxas -v
+          --compress-mode=size  # a quarter
           -I${CMAKE_SOURCE_DIR}/cmake/nvcc -I${CMAKE_SOURCE_DIR}/src
           -I${CMAKE_SOURCE_DIR}/include -MD -MF ${NG_CUDA_UNIT}.d
           -c ${NG_CUDA_UNIT}.cu -o ${NG_CUDA_OBJECT}
   DEPENDS ${NG_CUDA_UNIT}.cu DEPFILE ${NG_CUDA_UNIT}.d VERBATIM
   COMMENT "Compiling CUDA kernels for all cards")
 add_custom_target(cuda_kernels ALL DEPENDS ${NG_CUDA_OBJECT})
+
+# A program that links this has a card among its backends, if src/run/backend_rows.cc is its own.
+if(NG_CUDART)
+  add_library(ng_cards INTERFACE)
+  add_dependencies(ng_cards cuda_kernels)
+  target_link_libraries(ng_cards INTERFACE ${NG_CUDA_OBJECT} ${NG_CUDART} ${CMAKE_DL_LIBS} rt)
+  target_compile_definitions(ng_cards INTERFACE NG_CUDA_CARDS="${NG_CUDA_CARDS}")
+  set_property(TARGET ng_cards PROPERTY INTERFACE_LINK_DEPENDS ${NG_CUDA_OBJECT})
+endif()

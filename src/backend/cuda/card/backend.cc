@@ -41,17 +41,21 @@ void require_card() {
            std::to_string(kOldestCard));
 }
 
+/// A stream of the first card; throws Error where no kernel could run.
+struct OwnStream : CardStream {
+  OwnStream() {
+    require_card();
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
+  }
+  ~OwnStream() { cudaStreamDestroy(stream); }
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+};
+
 class CardBackend final : public KernelBackend {
  public:
-  CardBackend() {
-    require_card();
-    check(cudaStreamCreateWithFlags(&stream_.stream, cudaStreamNonBlocking), "a stream");
-    scratch_ = allocate(kScratchBytes);
-  }
-  ~CardBackend() override {
-    cudaFree(scratch_);
-    cudaStreamDestroy(stream_.stream);
-  }
+  CardBackend() { scratch_ = allocate(kScratchBytes); }
+  ~CardBackend() override { cudaFree(scratch_); }
   CardBackend(const CardBackend&) = delete;
   CardBackend& operator=(const CardBackend&) = delete;
 
@@ -87,7 +91,7 @@ class CardBackend final : public KernelBackend {
     check(cudaStreamSynchronize(stream_.stream), "the kernels before a copy");
   }
 
-  CardStream stream_;
+  OwnStream stream_;
 };
 
 }  // namespace
