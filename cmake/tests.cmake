@@ -151,6 +151,19 @@ if(TARGET ng_cuda_emulated)
     target_link_libraries(${test}_test PRIVATE ng_cuda_emulated)
   endforeach()
 endif()
+# What scripts/gpu-bundle takes to a card: conformance and the golden models, with the card among
+# the backends. Golden files are looked for below the folder in which it is started.
+if(TARGET ng_cards)
+  file(GLOB sources CONFIGURE_DEPENDS tests/conformance/*_test.cc)
+  add_executable(card_test EXCLUDE_FROM_ALL ${sources} src/train/golden_test.cc
+                                            src/run/backend_rows.cc)
+  target_link_libraries(card_test PRIVATE ng_test_support ${NG_LIBRARIES} GTest::gtest_main
+                                          ng_cards)
+  target_compile_definitions(card_test PRIVATE NG_SOURCE_DIR=".")
+  target_compile_options(card_test PRIVATE ${NG_TEST_OPTIONS})
+  target_precompile_headers(card_test REUSE_FROM ng_test_headers)
+  set_target_properties(card_test PROPERTIES UNITY_BUILD ${NG_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+endif()
 list(JOIN NG_FOLDERS "," folders)
 target_compile_definitions(layout_test PRIVATE NG_FOLDERS="${folders},cli")
 
