@@ -27,16 +27,21 @@ class LaneSum {
 struct Statistic {
   ScaleOf of = ScaleOf::amax;
   float least = 0;
+
+  /// Whether the scale of finite values of which `amax` is the largest magnitude is made of them:
+  /// zeros alone have a mean that divides only where there is a least one.
+  [[nodiscard]] NG_HD bool is_of(float amax) const { return amax > 0 || least > 0; }
 };
-/// Of ternary elements a mean is at least 1e-5.
+/// Of ternary elements a mean is at least 1e-5. [BitNet b1.58]
 [[nodiscard]] inline Statistic statistic_rule(const Operand& cast) {
   return {cast.scale_of, cast.element->short_name == "ternary" ? 1e-5f : 0.0f};
 }
 
 /// The scale, not yet rounded to what it is stored as, of a block of `count` finite values of which
-/// `amax` > 0 is the largest magnitude. `for_each(use)` calls use(i, value) for all of them.
-/// mean_abs: their mean magnitude. rms: 2.92247856 deviations from their mean, at which E2M1's
-/// clipping errs least on normal values, over the largest element; where that is 0, amax over it.
+/// `amax`, of which it is_of(), is the largest magnitude. `for_each(use)` calls use(i, value) for
+/// all of them. mean_abs: their mean magnitude. rms: 2.92247856 deviations from their mean, at
+/// which E2M1's clipping errs least on normal values, over the largest element; where that is 0,
+/// amax over it.
 template <class ForEach>
 [[nodiscard]] NG_HD float scale_statistic(const Statistic& statistic, float element_max, float amax,
                                           int64_t count, const ForEach& for_each) {

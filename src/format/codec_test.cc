@@ -148,6 +148,7 @@ TEST(Table, RangesAreThoseOfTheSpecification) {
       {"uint8", 7, 255, 1, 1},
       {"int4", 2, 7, 1, 1},
       {"uint4", 3, 15, 1, 1},
+      {"ternary", 0, 1, 1, 1},
       {"mxint8", 0, 127.0f / 64, 0x1p-6f, 0x1p-6f},
   };
   ASSERT_EQ(std::size(rows), element_formats().size());
@@ -341,6 +342,18 @@ TEST(Encode, Integers) {
   EXPECT_EQ(decode(element_format("mxint8"), 0x80), -2.0f);
   EXPECT_EQ(encode(element_format("mxint8"), -2.0f), 0x81u);
   EXPECT_EQ(encode(element_format("mxint8"), 1.0f), 64u);
+}
+
+// Codes 0, 1 and 3 of an integer of two bits; 2, which no rounding gives, is -2.
+TEST(Encode, TernaryElements) {
+  const ElementFormat& ternary = element_format("ternary");
+  EXPECT_EQ(decode_table(ternary), (std::vector<float>{0, 1, -2, -1}));
+  for (const float x : {0.0f, -0.0f, 0.5f, -0.5f, 1e-30f})
+    EXPECT_EQ(encode(ternary, x), 0u) << x << ": a tie is even";
+  for (const float x : {std::nextafter(0.5f, 1.0f), 1.0f, 1.5f, 9.0f, kInf, kNan})
+    EXPECT_EQ(encode(ternary, x), 1u) << x;
+  for (const float x : {std::nextafter(-0.5f, -1.0f), -1.0f, -1.5f, -9.0f, -kInf})
+    EXPECT_EQ(encode(ternary, x), 3u) << x;
 }
 
 TEST(Encode, IntegersRoundStochasticallyByFloor) {

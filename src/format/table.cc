@@ -34,6 +34,7 @@ constexpr std::array kFormats = {
     Row{"uint8", "uint8", integer, false, 8, 0, 0, 0, Specials::none, "U8"},
     Row{"int4", "int4", integer, true, 4, 0, 0, 0, Specials::none, "U8"},
     Row{"uint4", "uint4", integer, false, 4, 0, 0, 0, Specials::none, "U8"},
+    Row{"ternary", "ternary", integer, true, 2, 0, 0, 0, Specials::none, "U8"},
     Row{"mxint8", "mxint8", integer, true, 8, 0, 6, 0, Specials::none, "U8"},
 };
 // clang-format on

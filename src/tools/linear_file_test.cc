@@ -144,6 +144,12 @@ TEST_P(LinearFile, MakesWhatSecondScalesOfRegionsSay) {
   for (const auto& [name, facts] : golden.cases().items()) expect_case(golden, name, facts);
 }
 
+TEST_P(LinearFile, MakesWhatTernaryElementsSay) {
+  const GoldenFile golden("linear/elements");
+  EXPECT_EQ(golden.cases().size(), 5u);
+  for (const auto& [name, facts] : golden.cases().items()) expect_case(golden, name, facts);
+}
+
 TEST_P(LinearFile, WithoutGradThereIsTheForwardProductAlone) {
   take("weight", {1, 2}, {1, 2});
   take("input", {3, 1, 2}, {1, 0, 0, 1, 1, 1});

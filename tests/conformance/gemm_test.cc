@@ -66,6 +66,20 @@ TEST(Conformance, GemmOfAllPairsOfPresets) {
       check_gemm({.left = operand_of(left), .right = operand_of(right)});
 }
 
+// -1, 0 and 1 with one scale beside every format, as BitNet multiplies them, and in blocks.
+TEST(Conformance, GemmOfTernaryElements) {
+  Operand ternary = operand_of("int4");
+  ternary.element = &element_format("ternary");
+  ternary.scale_of = ScaleOf::mean_abs;
+  for (const Block& block : {Block{.kind = Block::Kind::tensor}, Block{.kind = Block::Kind::row},
+                             Block{.kind = Block::Kind::tile, .rows = 1, .cols = 32}}) {
+    ternary.block = block;
+    check_gemm({.left = ternary, .right = ternary});
+    for (const std::string_view left : operand_names())
+      check_gemm({.left = operand_of(left), .right = ternary});
+  }
+}
+
 void check_orientations(std::string_view name, GemmCase test) {
   test.left = test.right = operand_of(name);
   test.m = 18, test.n = 33, test.k = 140;

@@ -158,6 +158,25 @@ TEST(Conformance, OperandBlocks) {
     }
 }
 
+// The scale of zeros alone is the least one that ternary elements have.
+TEST(Conformance, OperandsOfTernaryElements) {
+  const Block blocks[] = {{.kind = Block::Kind::tile, .rows = 16, .cols = 32},
+                          {.kind = Block::Kind::row},
+                          {.kind = Block::Kind::tensor}};
+  for (const Block& block : blocks)
+    for (const ScaleOf scale_of : {ScaleOf::amax, ScaleOf::mean_abs})
+      for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic}) {
+        Operand cast = operand_of("int4");
+        cast.element = &element_format("ternary");
+        cast.block = block;
+        cast.scale_of = scale_of;
+        cast.rounding = rounding;
+        for (const int hadamard : {0, 32}) check_operand("ternary", cast, hadamard, 37, 140);
+        for (const float bad : {kOperandsNan, -kOperandsInf})
+          check_operand("ternary", cast, 0, 9, 70, bad);
+      }
+}
+
 TEST(Conformance, OperandOptions) {
   for (const int bits : {8, 32})
     for (const std::string_view name : {"bf16", "fp8_e5m2", "mxfp4", "int4"}) {

@@ -22,7 +22,7 @@ double squared_error(const Job& job, const Region& region, uint32_t code) {
   return sum;
 }
 
-/// Of finite values that are not all 0.
+/// Of finite values that a statistic is of.
 float statistic_of(const Job& job, const Region& region, float amax) {
   const int64_t cols = region.k_end - region.k;
   return scale_statistic(statistic_rule(job.spec.cast), job.range.max, amax,
@@ -199,7 +199,7 @@ RegionCast scale_region(const Job& job, const Region& region, const TwoLevelScal
     stored = 1.0f / encode_scale;
     return {.multiplier = encode_scale};
   }
-  if (cast.scale_of == ScaleOf::mean_abs && amax.finite && amax.value > 0) {
+  if (cast.scale_of == ScaleOf::mean_abs && amax.finite && statistic_rule(cast).is_of(amax.value)) {
     stored = statistic_of(job, region, amax.value);
     return {.divisor = stored};
   }

@@ -333,5 +333,26 @@ TEST(Integers, WorkedExampleAndEdges) {
   EXPECT_EQ(wide.zero, 128u);
 }
 
+// [rivals.md 2.5, iii]
+TEST(Integers, TernaryElementsTakeTheMeanOfAllMagnitudes) {
+  Operand cast = operand_of("int4");
+  cast.element = &element_format("ternary");
+  cast.block = {};
+  cast.scale_of = ScaleOf::mean_abs;
+  const Values x = {.9f, -.1f, .2f, -2.8f};  // of mean 1
+  const Prepared q(cast, view_of(x, 2, 2));
+  EXPECT_EQ(q.parts().scale(0, 0), 1.0f);
+  EXPECT_EQ(q.codes(), (Codes{1, 0, 0, 3}));
+  EXPECT_EQ(q.values(), (Values{1, 0, 0, -1}));
+  const Values sparse = {3, 0, 0, 0, 0, -3};
+  EXPECT_EQ(Prepared(cast, view_of(sparse, 1, 6)).parts().scale(0, 0), 1.0f) << "zeros count";
+  const Values zeros(6, 0.0f), tiny = {1e-6f, 0, 0};
+  EXPECT_EQ(Prepared(cast, view_of(zeros, 2, 3)).parts().scale(0, 0), 1e-5f);
+  EXPECT_EQ(Prepared(cast, view_of(tiny, 1, 3)).parts().scale(0, 0), 1e-5f);
+  cast.block = {.kind = Block::Kind::row};
+  const Prepared rows(cast, view_of(sparse, 2, 3));
+  EXPECT_EQ(rows.parts().scale(1, 0), 1.0f);
+}
+
 }  // namespace
 }  // namespace ng::ref

@@ -114,7 +114,9 @@ def fp32_casts(source: Source) -> list[Cast]:
     amax = largest(magnitude(source.values)).view(torch.float32)
     is_power = form.scale == "pow2"
     if form.scale_of == "mean_abs":
-        is_scale = (amax > 0) & torch.isfinite(amax)
+        is_scale = torch.isfinite(amax)
+        if form.element.name != "ternary":  # whose mean is at least 1e-5
+            is_scale &= amax > 0
         scale = torch.where(is_scale, _statistic(source, amax), 1.0)
         return [Cast(scale, scale, divides=True)]
     if form.element.is_integer:

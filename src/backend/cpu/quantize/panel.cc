@@ -9,6 +9,7 @@
 #include "backend/cpu/quantize/statistics.h"
 #include "backend/cpu/quantize/subnormals.h"
 #include "backend/cpu/quantize/trials.h"
+#include "format/block_statistic.h"
 
 namespace ng::cpu {
 
@@ -162,10 +163,11 @@ void PanelEncoder::correct_scales(const Piece& piece) {
 }
 
 void PanelEncoder::choose_by_statistic() {
+  const Statistic rule = statistic_rule(job_.spec.cast);
   for (int64_t i = 0; i < tile_rows_of_chunk() * blocks_; ++i) {
-    if (scratch_.amax[i] == 0 || scratch_.amax[i] >= kFloatInf) continue;
-    const Piece block = block_at(i);
     const float amax = float_of_bits(scratch_.amax[i]);
+    if (scratch_.amax[i] >= kFloatInf || !rule.is_of(amax)) continue;
+    const Piece block = block_at(i);
     const ScaleChoice choice =
         chunk_is_one_piece()
             ? statistic_scale(job_, values_.values.from(block.row - chunk_.row, block.k - chunk_.k),

@@ -17,6 +17,7 @@
 #include "backend/gemm_checks.h"
 #include "base/error.h"
 #include "base/threads.h"
+#include "format/block_statistic.h"
 #include "format/codec.h"
 
 namespace ng::cpu {
@@ -219,10 +220,10 @@ void find_tensor_scale(const Workspace& workspace, QuantizeJob& job) {
   job.exact |= std::isnan(job.decode);  // all codes are 0, also where the values are finite
   const bool tries = cast.scale == ScaleKind::e8m0 && cast.scale_rule == ScaleRule::mse;
   if (!tries && cast.scale_of == ScaleOf::amax) return;
-  if (whole.nonfinite || amax == 0) return;
+  const float largest = float_of_bits(amax);
+  if (whole.nonfinite || !(tries ? amax != 0 : statistic_rule(cast).is_of(largest))) return;
   const Piece all{.row = 0, .rows = job.spec.rows, .k = 0, .cols = job.spec.k_padded()};
   const QuantizeScratch scratch = quantize_scratch(job.plan, workspace.worker(0));
-  const float largest = float_of_bits(amax);
   const ScaleChoice choice = tries ? choose_scale(job, all, largest, scratch.values)
                                    : statistic_scale(job, all, largest, scratch.values);
   job.decode = choice.decode;

@@ -6,8 +6,8 @@
 
 namespace ng::cpu {
 
-/// The scale of a block of values that lie there; `amax`, finite and above 0, is their largest
-/// magnitude. [format/block_statistic.h]
+/// The scale of a block of values that lie there; `amax`, finite, is their largest magnitude, of
+/// which the statistic is. [format/block_statistic.h]
 [[nodiscard]] ScaleChoice statistic_scale(const QuantizeJob& job, const TileValues& values,
                                           const Piece& block, float amax);
 /// The same of a block of any size, which is loaded in parts.

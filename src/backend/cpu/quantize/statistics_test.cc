@@ -32,6 +32,8 @@ TEST(Statistics, MakeScalesAsByDefinition) {
     Operand cast = operand_of("int4");
     cast.block = {.kind = kind};
     ASSERT_NO_FATAL_FAILURE(expect_same_by(ScaleOf::mean_abs, cast));
+    cast.element = &element_format("ternary");
+    ASSERT_NO_FATAL_FAILURE(expect_same_by(ScaleOf::mean_abs, cast));
   }
 }
 
@@ -45,6 +47,11 @@ TEST(Statistics, AreMeansAndDeviations) {
   Operand cast = operand_of("mxfp4");
   cast.scale_of = ScaleOf::mean_abs;
   EXPECT_EQ(statistic(cast, {1, -2, 0, 3}), 1.5f);
+  EXPECT_FALSE(statistic_rule(cast).is_of(0));
+  cast.element = &element_format("ternary");
+  EXPECT_EQ(statistic(cast, {1, -2, 0, 3}), 1.5f);
+  EXPECT_EQ(statistic(cast, {1e-5f, -1e-6f, 0, 0}), 1e-5f) << "its least";
+  EXPECT_TRUE(statistic_rule(cast).is_of(0));
   cast.scale_of = ScaleOf::rms;
   EXPECT_EQ(statistic(cast, {1, 3, 1, 3}), static_cast<float>(2.92247856 / 6));
   EXPECT_EQ(statistic(cast, {3, 3, 3, 3}), 0.5f) << "amax / 6, where nothing deviates";

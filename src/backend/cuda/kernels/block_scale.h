@@ -139,7 +139,7 @@ struct RegionRule {
     return sum;
   }
 
-  /// In every lane; of finite values that are not all 0.
+  /// In every lane; of finite values that the statistic is of.
   [[nodiscard]] __device__ float other_statistic(const OperandValues& values, const Region& region,
                                                  float amax, int lane) const {
     float t = 0;
@@ -199,7 +199,7 @@ struct RegionRule {
     const float amax = float_of_bits(largest_bits_of_warp(largest));
     const bool is_finite = largest_bits_of_warp(beyond) == 0;
     if (cast.scale == ScaleKind::e8m0) return e8m0(values, region, amax, is_finite, lane);
-    if (statistic.of == ScaleOf::mean_abs && is_finite && amax > 0) {
+    if (statistic.of == ScaleOf::mean_abs && is_finite && statistic.is_of(amax)) {
       const float scale = other_statistic(values, region, amax, lane);
       return {.divisor = scale, .stored = scale};
     }
