@@ -18,10 +18,11 @@ class KeptInput {
   /// `cols` as the operand has them, or fewer.
   KeptInput(const Operand& cast, int64_t cols) : cast_(cast), cols_(cols) {}
 
-  /// Whether that takes less than the input itself: elements of at most 16 bits, with one scale of
-  /// the second level at most.
+  /// Whether that takes less than the input itself: elements of at most 16 bits, of one kind, with
+  /// one scale of the second level at most.
   [[nodiscard]] static bool is_narrow(const Operand& cast) {
-    return cast.element->bits <= 16 && cast.tensor_block.kind == Block::Kind::tensor;
+    return cast.element->bits <= 16 && cast.other == nullptr &&
+           cast.tensor_block.kind == Block::Kind::tensor;
   }
   /// Of T rows, so that bytes() = ⌈T · bits_of_row / 8⌉ + ⌈T / rows_of_block⌉ · scales + others.
   struct Size {

@@ -53,7 +53,8 @@ struct PrepareBoth {
 /// the GEMM sees them, transform included and, unless asked for, prescale not undone; codes (one
 /// per uint16, row-major in the shape of values) where non-null, and null for FP32 elements. What
 /// decodes all of them where non-null, of casts with scales: multipliers of the blocks, shaped as
-/// scale_shape() says of the operand, NaN for E8M0's 0xFF, and the numbers of the second level,
+/// scale_shape() says of the operand, NaN for E8M0's 0xFF, negative of blocks with the second of a
+/// list of elements, and the numbers of the second level,
 /// shaped as tensor_scale_shape() says, else 1.
 struct Unpack {
   static constexpr std::string_view kName = "unpack";

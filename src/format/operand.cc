@@ -161,24 +161,24 @@ bool Operand::factors_are_bf16() const {
   constexpr int kBf16Bits = 8, kE4m3Bits = 4;  // of significands
   const bool is_integer = element->kind == ElementKind::integer;
   const int bits = is_integer ? element->bits - 1 : element->mantissa_bits + 1;
-  if (element->exponent_bits > 8 || has_folded_scales()) return false;
+  if (element->exponent_bits > 8 || other != nullptr || has_folded_scales()) return false;
   if (is_unscaled() || block.kind != Block::Kind::tile) return bits <= kBf16Bits;
   return scale != ScaleKind::fp32 && bits + (scale == ScaleKind::e4m3 ? kE4m3Bits : 0) <= kBf16Bits;
 }
 
 Operand Operand::rounded_by(Rounding mode) const {
-  Operand other = *this;
-  other.rounding = mode;
-  other.sr_bits = Operand{}.sr_bits;
-  return other;
+  Operand changed = *this;
+  changed.rounding = mode;
+  changed.sr_bits = Operand{}.sr_bits;
+  return changed;
 }
 
 Operand Operand::passing_straight() const {
-  Operand other = *this;
-  other.gradient = Operand{}.gradient;
-  other.dge_k = Operand{}.dge_k;
-  other.dge_max = Operand{}.dge_max;
-  return other;
+  Operand changed = *this;
+  changed.gradient = Operand{}.gradient;
+  changed.dge_k = Operand{}.dge_k;
+  changed.dge_max = Operand{}.dge_max;
+  return changed;
 }
 
 const ElementFormat& scale_element(const Operand& operand) {

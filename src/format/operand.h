@@ -35,6 +35,7 @@ enum class RoundingGradient : uint8_t { straight, clip, dge };
 /// The cast of one GEMM operand, an optimizer state or a stored weight. [recipes.md §7]
 struct Operand {
   const ElementFormat* element = nullptr;
+  const ElementFormat* other = nullptr;  ///< of a list of two; a block takes the better one
   Block block;
   ScaleKind scale = ScaleKind::none;
   ScaleKind tensor_scale = ScaleKind::none;  ///< second level: none, fp32 or pow2

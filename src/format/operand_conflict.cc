@@ -70,6 +70,28 @@ std::vector<Rule> fit_rules(const Operand& o) {
   };
 }
 
+/// What a choice between two elements asks. [linear.md 7]
+std::vector<Rule> list_rules(const Operand& o) {
+  const bool lists = o.other != nullptr;
+  const std::string_view of_list = "beside a list of elements";
+  return {
+      {"element", lists && o.scale != ScaleKind::e4m3,
+       fmt::format("a list for {} scales", quoted(name_of(o.scale))),
+       "one element, or scale = \"e4m3\""},
+      {"fit", lists && o.fit.size() > 1, fmt::format("a list {}", of_list),
+       "one fit, or one element"},
+      {"prescale", lists && o.prescale != 1, fmt::format("{} {}", o.prescale, of_list),
+       "1, or one element"},
+      {"rounding", lists && o.rounding == Rounding::eden, fmt::format("\"eden\" {}", of_list),
+       "\"nearest\" or \"stochastic\", or one element"},
+      {"subnormals", lists && o.subnormals == Subnormals::flush,
+       fmt::format("\"flush\" {}", of_list), "\"keep\", or one element"},
+      {"gradient", lists && o.gradient != RoundingGradient::straight,
+       fmt::format("{} {}", quoted(o.gradient == RoundingGradient::clip ? "clip" : "dge"), of_list),
+       "\"straight\", or one element"},
+  };
+}
+
 /// What corrected scales ask. [linear.md 5]
 std::vector<Rule> eden_rules(const Operand& o) {
   const bool eden = o.rounding == Rounding::eden;
@@ -168,7 +190,7 @@ std::vector<Rule> rules_of_scale(const Operand& o) {
 
 std::optional<OperandConflict> conflict_of(const Operand& operand) {
   for (const std::vector<Rule>& rules :
-       {element_rules(operand), rules_of_scale(operand), fit_rules(operand),
+       {element_rules(operand), rules_of_scale(operand), list_rules(operand), fit_rules(operand),
         statistic_rules(operand), eden_rules(operand), gradient_rules(operand),
         region_rules(operand)})
     for (const Rule& rule : rules)

@@ -85,15 +85,23 @@ void add_element(Rows& rows) {
         [](Operand& o, const TomlItem& item) { o = operand_of(read_format_name(item)); },
         [](const Operand&) { return std::string(); }},
        {}});
-  rows.own(
-      {.path = "element",
-       .expected = fmt::format("{}, or any {}", one_of(operand_element_names()), kExmyNames),
-       .doc = "format of one value",
-       .equation = "value = element · scale of its block · scale of the tensor",
-       .example = "\"e3m3\"",
-       .beside = kInFp8},
-      &Operand::element, [](const TomlItem& item) { return &read_element(item); },
-      [](const ElementFormat* element) { return toml_quote(element->short_name); },
+  rows.add(
+      &Operand::element,
+      {{.path = "element",
+        .expected = fmt::format("{}, or any {}; of e4m3 scales {}", one_of(operand_element_names()),
+                                kExmyNames, kElementListExpected),
+        .doc = "format of one value; of a list each block takes the better one",
+        .type = "string or list",
+        .equation = "value = element · scale of its block · scale of the tensor; of int4 in a "
+                    "list: 6/7 · element",
+        .example = "\"e3m3\"",
+        .beside = kInFp8},
+       [](Operand& o, const TomlItem& item) {
+         const Elements read = read_elements(item);
+         o.element = read.first;
+         o.other = read.other;
+       },
+       print_elements},
       {.field = "element"});
 }
 
@@ -217,13 +225,15 @@ void add_fits(Rows& rows) {
   rows.choice<Select>(
       "select", &Operand::select,
       {{{"mse", Select::mse}, {"mae", Select::mae}, {"max", Select::max}}},
-      "error by which a block takes one of its fits: squared, absolute, or the largest",
+      "error by which a block takes one of its fits or elements: squared, absolute, or the largest",
       {.part = Part::scale,
        .field = "select",
        .flag = {9, "error by which a fit is taken: mse, mae or max"},
-       .need = {"a list of fits", [](const Operand& o) { return o.fit.size() > 1; }}});
+       .need = {"a list of fits or of elements",
+                [](const Operand& o) { return o.fit.size() > 1 || o.other != nullptr; }}});
   rows.beside("format = \"nvfp4\", fit = [6, 4]");
-  rows.equation("of each block the fit with the least Σ(x̂ - x)², Σ|x̂ - x| or max |x̂ - x|");
+  rows.equation(
+      "of each block the fit, or element, with the least Σ(x̂ - x)², Σ|x̂ - x| or max |x̂ - x|");
   rows.number("scale_max", &Operand::scale_max, {1, 448},
               "e4m3 scale that the tensor's largest block is given; fits may need room above it",
               {.part = Part::scale,

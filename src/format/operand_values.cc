@@ -72,6 +72,24 @@ const ElementFormat& read_element(const TomlItem& item) {
   return element_format(read_name(item, operand_element_names()));
 }
 
+Elements read_elements(const TomlItem& item) {
+  const toml::array* list = item.value->as_array();
+  if (list == nullptr) return {&read_element(item)};
+  const auto is = [&](size_t i, std::string_view name) {
+    const toml::value<std::string>* word = list->get(i)->as_string();
+    return word != nullptr && word->get() == name;
+  };
+  if (list->size() != 2 || !is(0, "e2m1") || !is(1, "int4"))
+    item.refuse_value(std::string(kElementListExpected) + ", or one element");
+  return {&element_format("e2m1"), &element_format("int4")};
+}
+
+std::string print_elements(const Operand& operand) {
+  const std::string first = toml_quote(operand.element->short_name);
+  if (operand.other == nullptr) return first;
+  return fmt::format("[{}, {}]", first, toml_quote(operand.other->short_name));
+}
+
 const std::string& read_format_name(const TomlItem& item) {
   const std::span<const std::string_view> names = operand_names();
   if (!item.value->is_string()) return read_name(item, names);

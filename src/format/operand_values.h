@@ -14,6 +14,7 @@ inline constexpr std::string_view kBlockExpected =
     "\"tensor\", \"row\" or [r, c] with r in 1, 2, 4 ... 128 and c in 16, 32, 64, 128";
 inline constexpr std::string_view kTensorBlockExpected =
     "\"tensor\", \"row\" or [r, c] of whole blocks, r and c up to 65536";
+inline constexpr std::string_view kElementListExpected = "[\"e2m1\", \"int4\"]";
 inline constexpr std::string_view kFitsExpected =
     "a number from 2^-16 to 2^16, or a list of 1 to 8 of them";
 
@@ -28,6 +29,15 @@ inline constexpr std::string_view kFitsExpected =
 [[nodiscard]] std::vector<std::string_view> operand_element_names();
 /// One of them, a full name, or bits that the user names.
 [[nodiscard]] const ElementFormat& read_element(const TomlItem& item);
+
+/// An element, or the two of which each block takes the better one.
+struct Elements {
+  const ElementFormat* first = nullptr;
+  const ElementFormat* other = nullptr;  ///< null: it is one
+};
+/// As read_element(), or the list that there is, kElementListExpected.
+[[nodiscard]] Elements read_elements(const TomlItem& item);
+[[nodiscard]] std::string print_elements(const Operand& operand);
 
 /// A number or a list of them, each from 2^-16 to 2^16.
 [[nodiscard]] Fits read_fits(const TomlItem& item);

@@ -72,6 +72,9 @@ Operand ModelWeights::trained_operand(const ParameterSpec& spec, const std::stri
   if (fprop.right.prescale != 1) refuse(fmt::format("a prescale of {:g}", fprop.right.prescale));
   if (fprop.right.tensor_block != Block())
     refuse(fmt::format("second scales of {}", text_of(fprop.right.tensor_block)));
+  if (fprop.right.other != nullptr)
+    refuse(fmt::format("blocks of {} and of {}", fprop.right.element->short_name,
+                       fprop.right.other->short_name));
   if (fprop.right.scaling == Scaling::delayed)
     refuse("a delayed scale, which is the history's and not in a model folder");
   if (is_stored_so(fprop.right, numbers.weights.storage))

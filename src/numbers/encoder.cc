@@ -50,7 +50,8 @@ void set_shape(NarrowMatrix& out, int64_t rows, int64_t cols) {
 
 NarrowEncoder::NarrowEncoder(cpu::Workspace& workspace, const EncodeJob& job)
     : workspace_(workspace), job_(job), codes_(code_table(*job_.cast.element)) {
-  NG_CHECK(job_.cast.scaling == Scaling::current && job_.cast.element->bits <= 16,
+  NG_CHECK(job_.cast.scaling == Scaling::current && job_.cast.element->bits <= 16 &&
+               job_.cast.other == nullptr,
            job_.cast.element->name);
   const bool transformed = job_.options.hadamard.size != 0;
   NG_CHECK(!transformed || !is_by_definition(job_.cast), job_.cast.element->name);

@@ -227,6 +227,7 @@ uint16_t CodeTable::of_value(float value) const {
 
 void unpack_operand(const PackedOperand& packed, const CodeTable& table, NarrowMatrix& out,
                     Threads threads, const ByteCodes& bytes) {
+  NG_CHECK(packed.spec.cast.other == nullptr);
   out.codes.resize(bytes.codes != nullptr ? 0 : static_cast<size_t>(out.rows * out.cols));
   out.scales.assign(static_cast<size_t>(out.grid.size()), 1.0f);
   out.scale_codes.clear();

@@ -61,6 +61,36 @@ constexpr BadMethod kBadMethods[] = {
      "a.toml:1: linear.dgrad.grad.tensor_block: [1, 128] beside \"eden\": \"tensor\" or \"row\""},
     {"linear.fprop = {input={format='nvfp4', tensor_block=[1, 32]}, sum='tile32'}",
      "a.toml: linear.fprop.sum: \"tile32\" beside linear.fprop.input = nvfp4 tensor_block 1x32, "},
+    {"linear.fprop.input = {format='nvfp4', element=['int4', 'e2m1']}",
+     "a.toml:1: linear.fprop.input.element: [\"int4\", \"e2m1\"]: [\"e2m1\", \"int4\"], or one "
+     "element"},
+    {"linear.fprop.input = {format='nvfp4', element=['e2m1', 'int4', 3]}",
+     "a.toml:1: linear.fprop.input.element: [\"e2m1\", \"int4\", 3]: [\"e2m1\", \"int4\"], or "
+     "one "},
+    {"linear.fprop.input = {format='mxfp4', element=['e2m1', 'int4']}",
+     "a.toml:1: linear.fprop.input.element: a list for \"e8m0\" scales: one element, or scale = "
+     "\"e4m3\""},
+    {"linear.fprop.input = {format='nvfp4', element=['e2m1', 'int4'], fit=[6, 4]}",
+     "a.toml:1: linear.fprop.input.fit: a list beside a list of elements: one fit, or one element"},
+    {"linear.fprop.input = {format='nvfp4', element=['e2m1', 'int4'], prescale=0.75}",
+     "a.toml:1: linear.fprop.input.prescale: 0.75 beside a list of elements: 1, or one element"},
+    {"linear.fprop.input = {format='nvfp4', element=['e2m1', 'int4'], subnormals='flush'}",
+     "a.toml:1: linear.fprop.input.subnormals: \"flush\" beside a list of elements: \"keep\", or"},
+    {"linear.fprop.input = {format='nvfp4', element=['e2m1', 'int4'], gradient='clip'}",
+     "a.toml:1: linear.fprop.input.gradient: \"clip\" beside a list of elements: \"straight\", or"},
+    {"linear.dgrad = {grad={format='nvfp4', element=['e2m1', 'int4'], rounding='eden'}, "
+     "hadamard=32}",
+     "a.toml:1: linear.dgrad.grad.rounding: \"eden\" beside a list of elements: \"nearest\" or"},
+    {"weights.storage = {format='nvfp4', element=['e2m1', 'int4']}",
+     "a.toml: weights.storage.element: a list of elements, which are for operands of GEMMs: one"},
+    {"linear.fprop = {input={format='nvfp4', element=['e2m1', 'int4']}, sum='tile32'}",
+     "a.toml: linear.fprop.sum: \"tile32\" beside linear.fprop.input = nvfp4 element e2m1,int4, "},
+    {"linear.fprop.input = {format='int4', element='ternary', scale='e8m0', block=[1, 32]}",
+     "a.toml:1: linear.fprop.input.scale: \"e8m0\" for ternary elements: \"fp32\" or \"pow2\""},
+    {"linear.fprop.input = {format='int4', element='ternary', scale_of='rms'}",
+     "a.toml:1: linear.fprop.input.scale_of: \"rms\" for \"fp32\" scales of ternary elements"},
+    {"weights.storage = {format='int4', element='ternary', scale_of='mean_abs'}",
+     "a.toml: weights.storage.scale_of: a stored tensor is scaled by its largest magnitude"},
     {"linear.wgrad.center = 'operand'",
      "a.toml:1: linear.wgrad.center: unknown \"operand\": none or wide"},
     {"linear.fprop.center = 'wide'\nlinear.wgrad.input = {format='nvfp4', from='fprop'}",
@@ -114,6 +144,31 @@ TEST(MethodKeys, RegionsAreReadPrintedAndHashed) {
   EXPECT_EQ(bits_per_value(operand), 4.75);
   EXPECT_EQ(describe(operand), "nvfp4 tensor_block 1x128");
   EXPECT_FALSE(operand.factors_are_bf16());
+}
+
+TEST(MethodKeys, ListsOfElementsAreReadPrintedAndHashed) {
+  const auto recipe = [](const std::string& keys) {
+    return Recipe::parse("linear.dgrad.grad = {format = 'nvfp4'" + keys + "}", "a.toml");
+  };
+  const Recipe list = recipe(", element = ['e2m1', 'int4'], select = 'mae'");
+  const Operand cast = list.settings(0).linear.dgrad.left;
+  EXPECT_EQ(cast.element, &element_format("e2m1"));
+  EXPECT_EQ(cast.other, &element_format("int4"));
+  EXPECT_EQ(print_operand(cast),
+            "{format = \"nvfp4\", element = [\"e2m1\", \"int4\"], select = \"mae\"}");
+  EXPECT_EQ(describe(cast), "nvfp4 element e2m1,int4 select mae");
+  EXPECT_EQ(bits_per_value(cast), 4.5);
+  EXPECT_FALSE(cast.factors_are_bf16());
+  EXPECT_NE(list.hash(), recipe("").hash());
+  EXPECT_NE(list.hash(), recipe(", element = ['e2m1', 'int4']").hash());
+  EXPECT_EQ(Recipe::parse(list.resolved_toml(), "b.toml").hash(), list.hash());
+  EXPECT_EQ(recipe(", element = 'e2m1'").hash(), recipe("").hash());
+  EXPECT_TRUE(list.warnings().empty());
+  const Recipe drawn = recipe(", element = ['e2m1', 'int4'], rounding = 'stochastic'");
+  ASSERT_EQ(drawn.warnings().size(), 1u);
+  EXPECT_NE(drawn.warnings()[0].find("linear.dgrad.grad.element: of a list a block takes the "
+                                     "element that stochastic rounding"),
+            std::string::npos);
 }
 
 TEST(MethodKeys, AFormatForAllOperandsTakesNoMeanOff) {

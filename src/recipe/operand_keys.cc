@@ -13,7 +13,7 @@ namespace {
 void leave_bf16(Operand& operand, const toml::table& table, const std::string& prefix) {
   const ElementFormat& bf16 = element_format("bf16");
   const auto item = find_item(table, "element", prefix);
-  if (item && *operand.element == bf16 && !(read_element(*item) == bf16))
+  if (item && *operand.element == bf16 && !(*read_elements(*item).first == bf16))
     operand.overflow = Operand{}.overflow;
 }
 

@@ -61,6 +61,9 @@ void check_sent(const Operand& cast, const std::string& key, const std::string& 
     throw Error({place, key + ".scale",
                  fmt::format("{} elements without scale", cast.element->short_name),
                  "a scale; only fp32, bf16 and fp16 go without"});
+  if (cast.other != nullptr)
+    throw Error({place, key + ".element", "a list of elements, which are for operands of GEMMs",
+                 "one element"});
   if (cast.rounding == Rounding::eden)
     throw Error({place, key + ".rounding", "\"eden\" without the transform of a GEMM",
                  "\"nearest\" or \"stochastic\""});

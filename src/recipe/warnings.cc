@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "format/element_list.h"
 #include "recipe/layer_names.h"
 
 namespace ng {
@@ -27,12 +28,14 @@ void warn_of_biased_choice(const LinearRecipe& linear, Sentences& warnings) {
       {&linear.fprop.left, "fprop.input"}, {&linear.fprop.right, "fprop.weight"},
       {&linear.dgrad.left, "dgrad.grad"},  {&linear.dgrad.right, "dgrad.weight"},
       {&linear.wgrad.left, "wgrad.grad"},  {&linear.wgrad.right, "wgrad.input"}};
-  for (const auto& [operand, key] : operands)
-    if (operand->fit.size() > 1 && operand->rounding == Rounding::stochastic)
-      warnings.push_back(fmt::format(
-          "linear.{}.fit: of a list a block takes the fit that stochastic rounding happened to "
-          "suit, which biases the mean: one fit keeps it",
-          key));
+  for (const auto& [operand, key] : operands) {
+    if (choices_of(*operand) < 2 || operand->rounding != Rounding::stochastic) continue;
+    const bool is_fit = operand->other == nullptr;
+    warnings.push_back(fmt::format(
+        "linear.{}.{}: of a list a block takes the {} that stochastic rounding happened to "
+        "suit, which biases the mean: one {} keeps it",
+        key, is_fit ? "fit" : "element", is_fit ? "fit" : "element", is_fit ? "fit" : "element"));
+  }
 }
 
 /// Its proof draws them anew. [rivals.md §2.3]

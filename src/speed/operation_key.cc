@@ -36,6 +36,7 @@ class KeyWords {
       append("{} {} {} {} {}", cast.element->name, text_of(cast.block), name_of(cast.scale),
              name_of(cast.tensor_scale), spec->signed_zeros);
       if (cast.tensor_block != Block()) append("{}", text_of(cast.tensor_block));
+      if (cast.other != nullptr) append("{}", cast.other->name);
     }
     key_.work = static_cast<double>(a.rows * b.rows) * static_cast<double>(a.k_padded());
   }

@@ -144,9 +144,9 @@ TEST_P(LinearFile, MakesWhatSecondScalesOfRegionsSay) {
   for (const auto& [name, facts] : golden.cases().items()) expect_case(golden, name, facts);
 }
 
-TEST_P(LinearFile, MakesWhatTernaryElementsSay) {
+TEST_P(LinearFile, MakesWhatElementsSay) {
   const GoldenFile golden("linear/elements");
-  EXPECT_EQ(golden.cases().size(), 5u);
+  EXPECT_EQ(golden.cases().size(), 9u);
   for (const auto& [name, facts] : golden.cases().items()) expect_case(golden, name, facts);
 }
 

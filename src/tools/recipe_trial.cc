@@ -49,10 +49,13 @@ class Planner {
       scale_by_itself(cast);
       const bool has_regions = cast.tensor_block != Block();
       cast.tensor_block = {};
+      const bool has_list = cast.other != nullptr;
+      cast.other = nullptr;
       const bool has_mean = !is_weight(role) && gemm_of(linear, role).center != Center::none;
       plan_.push_back({.layer = layer,
                        .operand = std::string(name_of(role)) + (has_mean ? " with its mean" : "") +
-                                  (has_regions ? " with one second scale" : ""),
+                                  (has_regions ? " with one second scale" : "") +
+                                  (has_list ? " in its first element" : ""),
                        .cast = cast,
                        .along = form.contract,
                        .hadamard = form.hadamard.size});

@@ -80,6 +80,18 @@ TEST(Conformance, GemmOfTernaryElements) {
   }
 }
 
+// Of which each block has one of two elements, and a scale whose sign says so.
+TEST(Conformance, GemmOfListsOfElements) {
+  Operand list = operand_of("nvfp4");
+  list.other = &element_format("int4");
+  for (const int64_t k : {31, 128, 700}) check_gemm({.left = list, .right = list, .k = k});
+  for (const std::string_view left : operand_names())
+    check_gemm({.left = operand_of(left), .right = list, .hadamard = 16});
+  Operand in_regions = list;
+  in_regions.tensor_block = {.kind = Block::Kind::tile, .rows = 1, .cols = 64};
+  check_gemm({.left = in_regions, .right = list, .bias = true, .bf16_output = true});
+}
+
 void check_orientations(std::string_view name, GemmCase test) {
   test.left = test.right = operand_of(name);
   test.m = 18, test.n = 33, test.k = 140;

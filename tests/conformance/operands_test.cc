@@ -177,6 +177,27 @@ TEST(Conformance, OperandsOfTernaryElements) {
       }
 }
 
+/// E2M1 or INT4, by each error and in blocks of either height.
+std::vector<Operand> lists_of_elements() {
+  std::vector<Operand> casts(4, operand_of("nvfp4"));
+  for (Operand& cast : casts) cast.other = &element_format("int4");
+  casts[0].rounding = Rounding::stochastic;
+  casts[1].select = Select::mae;
+  casts[1].block.rows = 16;
+  casts[2].select = Select::max;
+  casts[2].tensor_scale = ScaleKind::none;
+  casts[3].tensor_block = {.kind = Block::Kind::tile, .rows = 2, .cols = 64};
+  return casts;
+}
+
+TEST(Conformance, OperandsOfListsOfElements) {
+  for (const Operand& cast : lists_of_elements()) {
+    for (const int hadamard : {0, 32}) check_operand("list", cast, hadamard, 37, 140);
+    for (const float bad : {kOperandsNan, -kOperandsInf, 3e38f, 1e-44f})
+      check_operand("list", cast, 0, 9, 70, bad);
+  }
+}
+
 TEST(Conformance, OperandOptions) {
   for (const int bits : {8, 32})
     for (const std::string_view name : {"bf16", "fp8_e5m2", "mxfp4", "int4"}) {

@@ -19,13 +19,35 @@ namespace {
 
 constexpr const char* kRecipes[] = {"fp32", "bf16", "mxfp4-sr-rht"};
 /// One or two of each kind of cast, update and noise; recipes_test.cc has all of them.
-constexpr const char* kMoreRecipes[] = {
-    "mxfp4-all",    "mxfp8",      "fp8-current",  "fp8-delayed",      "fp8-block",
-    "fp8-lm",       "nvfp4",      "nvfp4-46",     "quartet2",         "int8",
-    "nvint4-wgrad", "tetrajet",   "residual-fp8", "kahan-bf16",       "feedback-fp8",
-    "sr-fp8",       "adam-mini",  "muon",         "adamw-fp8-states", "precision-aware-fp8",
-    "gaussws-all",  "nipq",       "quartet",      "fp4-dge",          "nvfp4-tile",
-    "nvfp4-row",    "tetrajet-v2"};
+constexpr const char* kMoreRecipes[] = {"mxfp4-all",
+                                        "mxfp8",
+                                        "fp8-current",
+                                        "fp8-delayed",
+                                        "fp8-block",
+                                        "fp8-lm",
+                                        "nvfp4",
+                                        "nvfp4-46",
+                                        "quartet2",
+                                        "int8",
+                                        "nvint4-wgrad",
+                                        "tetrajet",
+                                        "residual-fp8",
+                                        "kahan-bf16",
+                                        "feedback-fp8",
+                                        "sr-fp8",
+                                        "adam-mini",
+                                        "muon",
+                                        "adamw-fp8-states",
+                                        "precision-aware-fp8",
+                                        "gaussws-all",
+                                        "nipq",
+                                        "quartet",
+                                        "fp4-dge",
+                                        "nvfp4-tile",
+                                        "nvfp4-row",
+                                        "tetrajet-v2",
+                                        "bitnet",
+                                        "mixfp4"};
 
 void expect_bits(const ModelConfig& model, std::span<const char* const> recipes, int64_t steps) {
   for (const char* recipe : recipes) expect_bits_of_ref(model, recipe, steps);

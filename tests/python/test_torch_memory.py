@@ -10,10 +10,11 @@ import narrowgauge as ng
 torch = pytest.importorskip("torch")
 from test_torch_layers import Model, Watched, array, linear, text  # noqa: E402: needs torch
 from torch import nn  # noqa: E402
+from torch_forms import operand_form  # noqa: E402
 
 import narrowgauge.torch as ngt  # noqa: E402
 from narrowgauge._toml import setting_lines  # noqa: E402
-from narrowgauge.torch._operations import Element, elements, kept  # noqa: E402
+from narrowgauge.torch._operations import Element, elements, kept, operand  # noqa: E402
 
 T, K = 10, 72
 FPROP = "linear.fprop.input"
@@ -113,7 +114,8 @@ def test_strings_of_bits_give_codes_back():
 
 
 @pytest.mark.parametrize(
-    "name", ["e2m1", "e2m3", "e3m2", "e4m3", "e5m2", "e4m3fnuz", "int4", "int8", "mxint8"]
+    "name", ["e2m1", "e2m3", "e3m2", "e4m3", "e5m2", "e4m3fnuz", "int4", "int8", "ternary",
+             "mxint8"]
 )
 def test_values_of_codes_are_those_of_the_table(name):
     row = ng.element(name)
@@ -125,3 +127,11 @@ def test_values_of_codes_are_those_of_the_table(name):
     given = (elements.codes(values, element).int() == codes) & ~torch.isnan(want)
     assert torch.equal(values[given], want[given])
     assert given.sum() >= (1 << row.bits) - 8
+
+
+def test_blocks_of_either_element_come_back():
+    form = operand_form({"format": "nvfp4", "element": ["e2m1", "int4"]})
+    made = operand(torch.randn(5, 40), form, k_multiple=16)
+    assert bool((made.scale < 0).any()) and bool((made.scale > 0).any())
+    again = kept.read_again(kept.keep(made, 40), form, (5, 40), 48)  # the last block is short
+    assert torch.equal(again.values, made.values) and torch.equal(again.codes, made.codes)

@@ -129,7 +129,8 @@ def test_values_that_are_not_finite():
 def test_all_elements_round_as_the_kernels_do():
     """Numbers, ties and their neighbours of each element of a byte; made-up ones, too."""
     names = ["e5m2", "e4m3", "e4m3_ieee", "e3m4", "e4m3fnuz", "e5m2fnuz", "e4m3b11fnuz", "e3m2",
-             "e2m3", "e2m1", "int8", "int4", "mxint8", "e3m3", "e5m0", "e1m2", "e6m4fn", "bf16"]
+             "e2m3", "e2m1", "int8", "int4", "ternary", "mxint8", "e3m3", "e5m0", "e1m2", "e6m4fn",
+             "bf16"]
     for name in names:
         row = ng.element(name)
         values = np.unique(row.values()[np.isfinite(row.values())])
@@ -214,13 +215,13 @@ def golden_forms():
     for case, at in golden_cases(GOLDEN / "linear/today.safetensors").items():
         name = "bf16" if case.endswith(".last") else at["recipe"]  # which is in its last blocks
         yield "today", case, at, linear_form(ng.Recipe(name).resolved)
-    for file in ("fits", "keys", "products", "regions"):
+    for file in ("fits", "keys", "products", "regions", "elements"):
         for case, at in golden_cases(GOLDEN / f"linear/{file}.safetensors").items():
             yield file, case, at, at["toml"]
 
 
 def test_layers_of_golden_vectors(tmp_path):
-    names = ("today", "fits", "keys", "products", "regions")
+    names = ("today", "fits", "keys", "products", "regions", "elements")
     files = {name: tensors(GOLDEN / f"linear/{name}.safetensors") for name in names}
     for file, case, at, form in golden_forms():
         if isinstance(form, str):

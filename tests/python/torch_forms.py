@@ -46,10 +46,11 @@ def operand_form(spec: str | dict[str, Any]) -> OperandForm:
     given = {"format": spec} if isinstance(spec, str) else dict(spec)
     name = given.pop("format", "fp32")
     keys = {} if name == "fp32" else keys_of(ng.format(name))  # which nothing has to be cast to
-    row = ng.element(given.pop("element", name if not keys else ng.format(name).element.name))
+    names = given.pop("element", name if not keys else ng.format(name).element.name)
+    rows = [ng.element(one) for one in ([names] if isinstance(names, str) else names)]
     if "scale" in given:  # whose rule starts anew
         keys.pop("scale_rule", None)
-    return OperandForm.of({**keys, **given}, element(row))
+    return OperandForm.of({**keys, **given}, *(element(row) for row in rows))
 
 
 def linear_form(resolved: str | dict[str, Any], compute: str = "fp32") -> LinearForm:

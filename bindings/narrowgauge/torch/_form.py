@@ -28,8 +28,9 @@ def _gemm(gemm: dict[str, Any]) -> GemmForm:
 
 
 def operand_form(operand: dict[str, Any]) -> OperandForm:
-    """Of what the core says of a cast: its keys as TOML and the name of its element."""
-    return OperandForm.of(tomllib.loads(operand["keys"]), _element(operand["element"]))
+    """Of what the core says of a cast: its keys as TOML and the names of its elements."""
+    elements = [_element(name) for name in operand["elements"]]
+    return OperandForm.of(tomllib.loads(operand["keys"]), *elements)
 
 
 def _element(name: str) -> Element:

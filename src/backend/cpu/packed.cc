@@ -17,6 +17,7 @@ size_t take(size_t& end, size_t bytes) {
 
 ElementForm form_of(const OperandSpec& spec) {
   const ElementFormat& element = *spec.cast.element;
+  if (spec.cast.other != nullptr) return ElementForm::fp32;  // multiples of 6/7
   const bool loses_zeros = spec.signed_zeros && element.kind == ElementKind::floating;
   if (int8_unit(element) != 0 && !loses_zeros) return ElementForm::int8;
   return element.bits <= 8 || element.short_name == "bf16" ? ElementForm::bf16 : ElementForm::fp32;

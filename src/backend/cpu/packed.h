@@ -3,7 +3,8 @@
 //   elements  [rows][k_padded]  decoded element values, unscaled, 64-byte aligned, in the first of
 //                               these forms that holds all values of the format: int8 multiples of
 //                               its smallest magnitude (E2M1, E2M3, INT8, ...; -0 becomes 0), BF16
-//                               patterns (all other formats of at most 8 bits, BF16), FP32.
+//                               patterns (all other formats of at most 8 bits, BF16), FP32 (of
+//                               lists of elements, too).
 //                               Interleaved, int8 lies as [rows / 16][k / 4][16][4], rows padded to
 //                               16 with zeros: as integer kernels read them.
 //   scales    [rows][blocks]    FP32 decode multipliers of the blocks along K, expanded to every

@@ -41,8 +41,8 @@ std::optional<Type> fp8_type(const ElementFormat& element) {
 }
 
 MaybeHeld as_nvfp4(const Operand& cast) {
-  const bool fits = cast.element->short_name == "e2m1" && !cast.has_folded_scales() &&
-                    is_in_blocks(cast, ScaleKind::e4m3, kNvfp4Values);
+  const bool fits = cast.element->short_name == "e2m1" && cast.other == nullptr &&
+                    !cast.has_folded_scales() && is_in_blocks(cast, ScaleKind::e4m3, kNvfp4Values);
   return fits ? MaybeHeld({Type::e2m1, Scale::vec16_ue4m3}) : std::nullopt;
 }
 

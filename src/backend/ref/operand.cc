@@ -251,6 +251,7 @@ void perform(const Unpack& op) {
       op.first_row, op.values.rows, op.values.cols);
   NG_CHECK(op.codes == nullptr || spec.cast.element->bits <= 16, spec.cast.element->name);
   const ElementCodec codec(*spec.cast.element);
+  const OtherElement other = other_element(spec.cast);
   const Writer values(op.values);
   for (int64_t i = 0; i < op.values.rows; ++i) {
     for (int64_t k = 0; k < op.values.cols; ++k) {
@@ -262,7 +263,8 @@ void perform(const Unpack& op) {
       values.put(i, k, op.undoes_prescale ? value / spec.cast.prescale : value);
       if (op.codes == nullptr) continue;
       // Decoded codes are fixed points of the encoder; `special` keeps infinities.
-      const uint32_t code = codec.encode(q, {}, OverflowRule::special);
+      const uint32_t code =
+          has_other_element(scale) ? other.code_of(q) : codec.encode(q, {}, OverflowRule::special);
       op.codes[i * op.values.cols + k] = static_cast<uint16_t>(code);
     }
   }

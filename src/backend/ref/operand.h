@@ -28,7 +28,8 @@ namespace ng::ref {
 /// Storage of a ref operand: everything decoded, one FP32 number per element.
 struct OperandParts {
   float* elements = nullptr;       ///< [rows][k_padded]: decoded codes without any scale
-  float* scales = nullptr;         ///< decode multipliers [scale_rows][scale_cols]; NaN: E8M0 0xFF
+  float* scales = nullptr;         ///< decode multipliers [scale_rows][scale_cols]; NaN: E8M0 0xFF;
+                                   ///< negative, as elements are: the second of a list of those
   float* tensor_scales = nullptr;  ///< [regions down][across]: NVFP4's s_t, else 1
   int64_t region_rows = 1;         ///< operand rows and values along K that share one of them
   int64_t region_cols = 1;

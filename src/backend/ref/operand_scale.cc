@@ -63,6 +63,7 @@ float scaled(const Job& job, const RegionCast& cast, float z) {
 
 /// The decoded code of what the encoder is given.
 float rounded(const Job& job, const RegionCast& cast, float y, const Rounder& rounder) {
+  if (cast.other) return job.other.rounded(y, rounder);
   if (cast.clamp && !std::isnan(y)) y = std::clamp(y, -job.range.max, job.range.max);
   return job.codec.decode(job.codec.encode(y, rounder, job.overflow()));
 }
@@ -136,15 +137,27 @@ double error_of(const Job& job, const Region& region, const Candidate& candidate
   return error;
 }
 
-/// Of the cast's fits the one with the smallest error, the first of equals.
+/// That of the cast's list of fits or elements: the latter share the scale, which is negative where
+/// the second is taken.
+Candidate listed_candidate(const Job& job, const Amax& amax, const TwoLevelScale& two_level,
+                           int i) {
+  const Operand& cast = job.spec.cast;
+  if (cast.other == nullptr) return candidate_of(job, amax, two_level, cast.fit[i]);
+  Candidate listed = candidate_of(job, amax, two_level, first_fit(cast, job.range.max));
+  listed.cast.other = true;
+  listed.stored = -listed.stored;
+  return listed;
+}
+
+/// Of the cast's fits or elements the one with the smallest error, the first of equals.
 Candidate best_candidate(const Job& job, const Region& region, const Amax& amax,
                          const TwoLevelScale& two_level) {
   const Operand& cast = job.spec.cast;
   Candidate best = candidate_of(job, amax, two_level, first_fit(cast, job.range.max));
-  if (cast.fit.size() < 2) return best;
+  if (choices_of(cast) < 2) return best;
   double least = error_of(job, region, best, two_level.tensor);
-  for (int i = 1; i < cast.fit.size(); ++i) {
-    const Candidate other = candidate_of(job, amax, two_level, cast.fit[i]);
+  for (int i = 1; i < choices_of(cast); ++i) {
+    const Candidate other = listed_candidate(job, amax, two_level, i);
     const double error = error_of(job, region, other, two_level.tensor);
     if (!(error < least)) continue;
     least = error;

@@ -4,6 +4,7 @@
 
 #include "backend/ref/operand.h"
 #include "format/codec.h"
+#include "format/element_list.h"
 #include "format/scale.h"
 
 namespace ng::ref {
@@ -16,6 +17,7 @@ struct Job {
   OperandParts parts;
   ElementRange range;
   ElementCodec codec;
+  OtherElement other = other_element(spec.cast);
   float amax = 0;      ///< of what the whole operand is a part of
   bool rounds = true;  ///< else values become what the encoder is given of them
 
@@ -35,6 +37,7 @@ struct RegionCast {
   float multiplier = 1;
   float divisor = 0;
   bool clamp = false;  ///< to ± the largest element before rounding [formats.md §4.1, step 5]
+  bool other = false;  ///< elements are those of the second of a list
   bool zero = false;   ///< the scale is zero: codes are signed zeros
   bool nan = false;    ///< the scale is NaN: codes are zero
 };

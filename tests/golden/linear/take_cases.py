@@ -4,7 +4,7 @@ layers (numpy 2.4.6; checked one number at a time and, for lists of fits, agains
 mit-han-lab/fouroversix) the cases of SET, with each case's recipe from FOLDER. `fits`: inputs, codes
 and scales under `fit`, `select` and `scale_max`; `keys`: all tensors under the keys that came after
 them; `products`: those of what becomes of products; `regions`: those of tensor_block; `elements`:
-those of ternary elements. Needs Python 3.11 alone."""
+those of ternary elements and of lists of elements. Needs Python 3.11 alone."""
 
 import json
 import struct
@@ -30,8 +30,10 @@ SETS = {
                 ["tensor_block_row.b", "tensor_block_128", "tensor_block_128.b", "tensor_block_32",
                  "tensor_block_32.b"],
                 ["tetrajet-v2.b"], None),
-    "elements": ("A linear layer under recipes with ternary elements.",
-                 ["ternary", "ternary.b", "ternary.c"], ["bitnet", "bitnet.b"], None),
+    "elements": ("A linear layer under recipes with ternary elements and with lists of elements.",
+                 ["ternary", "ternary.b", "ternary.c", "list_mse", "list_mse.b", "list_mae",
+                  "list_mae.b"],
+                 ["bitnet", "bitnet.b"], None),
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Optional
 
 import torch
@@ -12,6 +12,7 @@ from .bits import INFINITY, inverse, magnitude, power_of_two, quotient
 from .blocks import largest, spread
 from .elements import Draw, rounded
 from .form import OperandForm
+from .lists import other_elements
 from .scales import (
     e4m3_multiplier, e4m3_scale, e8m0_code, e8m0_exponent, encode_scale, integer_scale,
     nearby_exponent, two_levels,
@@ -28,6 +29,7 @@ class Cast:
     zero: Optional[Tensor] = None  #: where the scale is zero: elements are signed zeros
     nan: Optional[Tensor] = None  #: where it is NaN: elements are zero
     tensor: Optional[Tensor] = None  #: the tensor_scale that it is multiplied by, or (1, 1)
+    is_other: bool = False  #: the second element of a list is tried
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,8 @@ def elements_of(source: Source, cast: Cast) -> Tensor:
     """The values as numbers of the element."""
     form = source.form
     y = scaled(source, cast)
+    if cast.is_other:
+        return other_elements(y, form, source.draw)
     if form.scale == "e4m3":
         y = y.clamp(-form.element.max, form.element.max)
     return rounded(y, form.element, source.draw, form.overflow, form.subnormals)
@@ -87,7 +91,8 @@ def e8m0_cast(source: Source) -> Cast:
 
 
 def e4m3_casts(source: Source) -> tuple[list[Cast], Tensor]:
-    """One for each fit, and the tensor_scale () or those of its regions. Maxima skip NaN."""
+    """One for each fit, or element, and the tensor_scale () or those of its regions. Maxima skip
+    NaN."""
     form = source.form
     bits = magnitude(source.values)
     amax = largest(torch.where(bits > INFINITY, 0, bits)).view(torch.float32)
@@ -105,7 +110,10 @@ def e4m3_casts(source: Source) -> tuple[list[Cast], Tensor]:
         factor = e4m3_multiplier(scale, by_block)
         return Cast(scale, factor, zero=scale == 0, tensor=by_block)
 
-    return [of(refit) for refit in form.refits], tensor
+    casts = [of(refit) for refit in form.refits]
+    if form.other is not None:
+        casts.append(replace(casts[0], scale=-casts[0].scale, is_other=True))
+    return casts, tensor
 
 
 def fp32_casts(source: Source) -> list[Cast]:

@@ -41,11 +41,14 @@ class OperandForm:
     gradient: str = "straight"  #: or clip, dge: what the rounding of a forward operand lets through
     dge_k: float = 5.0
     dge_max: float = 3.0
+    other: Optional[Element] = None  #: the second of a list of elements
     # Made of those above, as in Element.
     fits: tuple[float, ...] = ()  #: `fit`, or the largest element
     refits: tuple[float, ...] = ()  #: the first fit over each
     reach: float = 0.0  #: scale_max · the first fit: to which a tensor is scaled
     per_fit: float = 0.0  #: 1 / the first fit
+    to_other: float = 1.0  #: the largest number of `other` over that of `element`
+    from_other: float = 1.0  #: and the latter over the former
 
     def __post_init__(self) -> None:
         largest = self.element.max
@@ -56,14 +59,19 @@ class OperandForm:
         object.__setattr__(self, "refits", tuple(fp32(fits[0] / f) for f in fits))
         object.__setattr__(self, "reach", fp32(fp32(self.scale_max) * fits[0]))
         object.__setattr__(self, "per_fit", fp32(1.0 / fits[0]))
+        if self.other is not None:
+            object.__setattr__(self, "to_other", fp32(self.other.max / self.element.max))
+            object.__setattr__(self, "from_other", fp32(self.element.max / self.other.max))
         if self.rounding != "nearest" and self.sr_bits not in (8, 16, 32):
             raise ValueError(f"sr_bits: {self.sr_bits}: 8, 16 or 32")
         if self.scaling == "delayed" and self.block != "tensor":
             raise ValueError(f"scaling: delayed of block {self.block}: a scale of the tensor")
 
     @staticmethod
-    def of(keys: Mapping[str, Any], element: Element) -> OperandForm:
-        """From the keys as TOML has them, all but the element's name."""
+    def of(
+        keys: Mapping[str, Any], element: Element, other: Optional[Element] = None
+    ) -> OperandForm:
+        """From the keys as TOML has them, all but the elements' names."""
         given = {key: value for key, value in keys.items() if key != "element"}
         for key in ("block", "tensor_block"):
             if isinstance(given.get(key), list):
@@ -76,7 +84,7 @@ class OperandForm:
             given["from_"] = given.pop("from")
         if given.get("scale") == "e4m3":
             given.setdefault("scale_rule", "nearest")
-        return OperandForm(element, **given)
+        return OperandForm(element, other=other, **given)
 
     @property
     def is_unscaled(self) -> bool:
@@ -117,14 +125,14 @@ class OperandForm:
     @property
     def fits_bf16(self) -> bool:
         """Its elements are numbers of BF16."""
-        return self.element.significant_bits <= 8
+        return self.element.significant_bits <= 8 and self.other is None
 
     @property
     def product_fits_bf16(self) -> bool:
         """So are its elements times the scales of their tiles, within BF16's range."""
         bits = {"e4m3": 4, "fp32": 24}.get(self.scale, 0) if self.has_tiles else 0
         bits = 24 if self.has_folded_scales else bits
-        return self.element.significant_bits + bits <= 8
+        return self.fits_bf16 and self.element.significant_bits + bits <= 8
 
     def to_nearest(self) -> OperandForm:
         """As an evaluation rounds, which never draws."""

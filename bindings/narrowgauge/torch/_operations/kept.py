@@ -9,8 +9,8 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from . import elements as numbers
 from .form import OperandForm
+from .lists import elements_of_codes
 from .operand import Operand
 from .scales import scale_values
 
@@ -42,16 +42,16 @@ def keep(made: Operand, cols: int) -> Kept:
 
 def read_again(of: Kept, form: OperandForm, shape: tuple[int, int], padded: int) -> Operand:
     """The operand (rows, padded) of which (rows, cols) were kept."""
+    scale = of.scale
+    if scale is not None and form.scale in ("e8m0", "e4m3"):
+        scale = scale_values(scale, form.scale)
     if form.element.bits <= 8:
         codes = unpack(of.codes, form.element.bits, shape[0] * shape[1]).reshape(shape)
-        elements = numbers.values_of(codes, form.element)
+        elements = elements_of_codes(codes, form, scale)
         elements = elements.to(torch.bfloat16) if form.fits_bf16 else elements
     else:
         elements = of.codes.to(torch.bfloat16 if form.fits_bf16 else torch.float32)
     elements = torch.nn.functional.pad(elements, (0, padded - shape[1]))
-    scale = of.scale
-    if scale is not None and form.scale in ("e8m0", "e4m3"):
-        scale = scale_values(scale, form.scale)
     return Operand(form, elements, scale, of.tensor_scale)
 
 

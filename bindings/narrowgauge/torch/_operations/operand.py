@@ -19,6 +19,7 @@ from .casts import (
 from .elements import Draw
 from .form import OperandForm
 from .hadamard import transform
+from .lists import codes_of
 from .philox import Key, random_integers
 from .scales import E4M3, scale_codes
 
@@ -27,7 +28,8 @@ from .scales import E4M3, scale_codes
 class Operand:
     """elements (rows, padded k): numbers of the element format, in BF16 where that holds them.
 
-    scale (down, across): FP32, what elements of a block are multiplied by; None without scales.
+    scale (down, across): FP32, what elements of a block are multiplied by; None without scales;
+    negative of blocks with the second of a list of elements.
     tensor_scale: NVFP4's second level, () or of each region, (down, across).
     amax (): of a scale of the tensor, NaN skipped.
     """
@@ -41,7 +43,7 @@ class Operand:
     @property
     def codes(self) -> Tensor:
         """In uint8, or uint16 where they have more than 8 bits. Not of FP32."""
-        return numbers.codes(self.elements.to(torch.float32), self.form.element)
+        return codes_of(self.elements.to(torch.float32), self.form, self.scale)
 
     @property
     def scale_codes(self) -> Optional[Tensor]:
@@ -162,7 +164,7 @@ def _made(source: Source, encode_scale: Tensor | None) -> Operand:
 
 
 def _casts(source: Source, encode_scale: Tensor | None) -> tuple[list[Cast], Tensor | None]:
-    """How blocks may be scaled, one for each fit, and the tensor_scale."""
+    """How blocks may be scaled, one for each fit or element, and the tensor_scale."""
     form = source.form
     if form.scaling == "delayed" and encode_scale is None:
         raise ValueError("encode_scale: none, and scaling is delayed")

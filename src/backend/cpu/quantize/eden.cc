@@ -78,7 +78,7 @@ void add_groups_exactly(const QuantizeJob& job, const RoundedPiece& piece, int64
       const int64_t scale = (r + i) * piece.stride + c / block;
       const float y = piece.values(r + i, c);
       const float q = exact_element(job, codec, exact_scaled(job, y, piece.multiplier[scale]),
-                                    piece.at.row + r + i, piece.at.k + c);
+                                    piece.at.row + r + i, piece.at.k + c, false);
       sums.squares[i] += double{y} * double{y};
       const float tensor = job.second_level(piece.at.row + r + i, piece.at.k + first).tensor;
       sums.products[i] += double{y} * double{q * piece.decode[scale] * tensor};

@@ -40,7 +40,8 @@ float exact_scaled(const QuantizeJob& job, float value, float multiplier) {
 }
 
 float exact_element(const QuantizeJob& job, const ElementCodec& codec, float y, int64_t row,
-                    int64_t k) {
+                    int64_t k, bool is_other) {
+  if (is_other) return job.other.rounded(y, rounder_of(job, row, k));
   if (job.spec.cast.scale == ScaleKind::e4m3 && !std::isnan(y))
     y = std::clamp(y, -job.request.max, job.request.max);
   const OverflowRule overflow = overflow_rule(job.spec.cast.overflow);
@@ -59,13 +60,15 @@ void exact_encode(const QuantizeJob& job, const Piece& piece, const EncodeTile& 
       stats.nan += counted && std::isnan(value) ? 1 : 0;
       stats.inf += counted && std::isinf(value) ? 1 : 0;
       float result = value;
-      if (std::isnan(decode[scale_row + c / tile.block])) {
+      const float scale = decode[scale_row + c / tile.block];
+      const bool is_other = has_other_element(scale);
+      if (std::isnan(scale)) {
         result = 0.0f;
       } else if (!cast.is_fp32()) {
         const float y = exact_scaled(job, value, tile.multipliers[scale_row + c / tile.block]);
         const bool counts = counted && std::isfinite(value);
         stats.saturated += counts && std::fabs(y) > job.request.max ? 1 : 0;
-        result = exact_element(job, codec, y, piece.row + r, piece.k + c);
+        result = exact_element(job, codec, y, piece.row + r, piece.k + c, is_other);
         stats.flushed += counts && value != 0 && result == 0 ? 1 : 0;
       }
       store(tile, r, c, result);

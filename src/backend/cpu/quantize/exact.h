@@ -1,5 +1,5 @@
 // The scalar definition of an operand's bits, for what the vector kernels leave out: non-finite
-// values, overflow to special codes, and 32-bit draws.
+// values, overflow to special codes, 32-bit draws, and lists of elements.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,10 @@ namespace ng::cpu {
 
 /// What the encoder sees of `value`: NaN stays NaN, also under a scale of zero unless that is E4M3.
 [[nodiscard]] float exact_scaled(const QuantizeJob& job, float value, float multiplier);
-/// The element at (row, k) of the operand that the encoder makes of it.
+/// The element at (row, k) of the operand that the encoder makes of it; `is_other`: the second of a
+/// list.
 [[nodiscard]] float exact_element(const QuantizeJob& job, const ElementCodec& codec, float y,
-                                  int64_t row, int64_t k);
+                                  int64_t row, int64_t k, bool is_other);
 
 /// Encodes a piece as encode_tile does, and counts. `decode` has the shape of tile.multipliers;
 /// NaN marks a NaN block.

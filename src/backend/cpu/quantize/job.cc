@@ -50,7 +50,7 @@ bool needs_definition(const Operand& cast) {
   const ElementFormat& element = *cast.element;
   const bool is_rare = element.bits > 8 && element.bits <= 16 && !is_bf16 &&
                        (element.exponent_bits == 8 || element.specials == Specials::fnuz);
-  return (cast.overflow == Overflow::special && !is_bf16) || is_rare ||
+  return (cast.overflow == Overflow::special && !is_bf16) || is_rare || cast.other != nullptr ||
          (cast.rounding == Rounding::stochastic && cast.sr_bits == 32);
 }
 
@@ -118,6 +118,7 @@ QuantizeJob quantize_job(const PackedOperand& packed, const ConstView& source,
           .plan = plan_of(spec, layout, by_block),
           .source = OperandSource(spec, source, context.key, groups),
           .grid = element_grid(*cast.element, cast.overflow),
+          .other = other_element(cast),
           .request = scale_request(cast),
           .context = context,
           .storage = packed.storage,

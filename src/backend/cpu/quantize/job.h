@@ -10,6 +10,7 @@
 #include "backend/cpu/packed.h"
 #include "backend/cpu/quantize/kernels.h"
 #include "backend/cpu/quantize/source.h"
+#include "format/element_list.h"
 
 namespace ng::cpu {
 
@@ -81,6 +82,7 @@ struct QuantizeJob {
   QuantizePlan plan;
   OperandSource source;
   ElementGrid grid;
+  OtherElement other;
   ScaleRequest request;
   PrepareContext context;
   std::byte* storage = nullptr;

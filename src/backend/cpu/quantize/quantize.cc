@@ -125,6 +125,23 @@ void read_elements(const PackedOperand& packed, int64_t row, std::span<float> ou
   }
 }
 
+// Codes of a row's first elements; the second of a list's is said by the block's scale.
+void codes_of(const PackedOperand& packed, int64_t row, std::span<const float> elements,
+              uint16_t* codes) {
+  const Operand& cast = packed.spec.cast;
+  const PackedLayout layout = packed_layout(packed.spec);
+  const auto* scales = reinterpret_cast<const float*>(packed.storage + layout.scales_at);
+  const OtherElement other = other_element(cast);
+  for (size_t k = 0; k < elements.size(); ++k) {
+    const auto block = static_cast<int64_t>(k) / std::max<int64_t>(layout.block, 1);
+    const bool is_other =
+        cast.other != nullptr && has_other_element(scales[row * layout.blocks + block]);
+    codes[k] = static_cast<uint16_t>(
+        is_other ? other.code_of(elements[k])
+                 : encode(*cast.element, elements[k], {}, OverflowRule::special));
+  }
+}
+
 // The first elements of a row times their scales.
 void scale_elements(const PackedOperand& packed, int64_t row, std::span<float> out) {
   const PackedLayout layout = packed_layout(packed.spec);
@@ -360,9 +377,7 @@ void unpack(Threads threads, const Unpack& op) {
     const std::span<float> row(values.row(r), cols);
     read_elements(packed, op.first_row + r, row);
     if (op.codes != nullptr)
-      for (size_t k = 0; k < cols; ++k)
-        op.codes[static_cast<size_t>(r) * cols + k] =
-            static_cast<uint16_t>(encode(element, row[k], {}, OverflowRule::special));
+      codes_of(packed, op.first_row + r, row, op.codes + static_cast<size_t>(r) * cols);
     scale_elements(packed, op.first_row + r, row);
     if (op.undoes_prescale && spec.cast.prescale != 1)
       for (float& value : row) value /= spec.cast.prescale;

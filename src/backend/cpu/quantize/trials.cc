@@ -19,16 +19,21 @@ BlockTrial::Error error_of(const QuantizeJob& job) {
   return kErrors[static_cast<size_t>(job.spec.cast.select)];
 }
 
-/// Of E8M0 the rule floor's, then the next one; else that of the cast's fit `i`.
+/// Of E8M0 the rule floor's, then the next one; else that of the cast's fit `i`, or of its element,
+/// negative of the second.
 void candidate_scales(const QuantizeJob& job, int i, const uint32_t* amax,
                       const SecondLevels& levels, int64_t count, float* decode, float* multiplier) {
   if (!is_power_trial(job)) {
-    const Fits& fits = job.spec.cast.fit;
+    const Operand& cast = job.spec.cast;
     ScaleRequest request = job.request;
-    request.fit = fits[i];
-    request.refit = fits[0] / fits[i];
     request.own = levels;
-    return block_scales(request, amax, count, decode, multiplier);
+    if (cast.other == nullptr) {
+      request.fit = cast.fit[i];
+      request.refit = cast.fit[0] / cast.fit[i];
+    }
+    block_scales(request, amax, count, decode, multiplier);
+    for (int64_t b = 0; b < count && cast.other != nullptr && i > 0; ++b) decode[b] = -decode[b];
+    return;
   }
   const ElementRange range = range_of(*job.spec.cast.element);
   for (int64_t b = 0; b < count; ++b) {
@@ -48,7 +53,7 @@ bool chooses(const QuantizeJob& job, uint32_t amax) {
 
 int scales_to_try(const QuantizeJob& job) {
   if (is_power_trial(job)) return job.request.rule == ScaleRule::mse ? 2 : 1;
-  return std::max(job.spec.cast.fit.size(), 1);
+  return choices_of(job.spec.cast);
 }
 
 bool has_vector_trials(const QuantizeJob& job) {
@@ -181,7 +186,8 @@ class DefinedTrial {
         error_[i] += off * off;
         continue;
       }
-      const float q = exact_element(job_, codec_, exact_scaled(job_, x, multiplier_[i]), row, k);
+      const float q = exact_element(job_, codec_, exact_scaled(job_, x, multiplier_[i]), row, k,
+                                    has_other_element(decode_[i]));
       const float decoded = q * decode_[i] * tensor_;
       const double off = std::fabs(static_cast<double>(decoded) - static_cast<double>(x));
       switch (job_.spec.cast.select) {

@@ -114,8 +114,7 @@ struct RoundRegion {
     if (by.is_nan) return 0;
     const float y = rule.scaled(by, z);
     const uint32_t code = rule.code(by, y, values.rounder(rule.element, row, k));
-    if (is_counted)
-      count_rounded(job.stats, z, y, rule.range.max, decode_element(rule.element, code) == 0);
+    if (is_counted) count_rounded(job.stats, z, y, rule.range.max, rule.decoded(by, code) == 0);
     return code;
   }
 

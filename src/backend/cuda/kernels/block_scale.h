@@ -11,6 +11,8 @@
 
 namespace ng::cuda {
 
+constexpr uint32_t kE4m3Sign = 0x80;  ///< of scales: their block has the second element of a list
+
 /// The values of an operand before they are scaled.
 struct OperandValues {
   OperandGroups from;
@@ -38,19 +40,21 @@ struct Region {
 /// A scale that the values of a region may take.
 struct RegionScale {
   float multiplier = 1;
-  float divisor = 0;     ///< in place of the multiplier where it is not 0
-  float stored = 1;      ///< what decoded elements are multiplied by
-  uint32_t code = 0;     ///< of `stored`, where it has one
-  bool clamps = false;   ///< to ± the largest element before rounding [formats.md §4.1, step 5]
-  bool is_zero = false;  ///< codes are signed zeros
-  bool is_nan = false;   ///< codes are zero
+  float divisor = 0;      ///< in place of the multiplier where it is not 0
+  float stored = 1;       ///< what decoded elements are multiplied by
+  uint32_t code = 0;      ///< of `stored`, where it has one
+  bool clamps = false;    ///< to ± the largest element before rounding [formats.md §4.1, step 5]
+  bool is_other = false;  ///< codes are those of the second element of a list
+  bool is_zero = false;   ///< codes are signed zeros
+  bool is_nan = false;    ///< codes are zero
 };
 
 /// By what a region gets its scale.
 struct RegionRule {
-  Operand cast;  ///< of its element nothing is read
+  Operand cast;  ///< of its elements nothing is read
   ElementRange range;
   ElementCast element;
+  OtherElement other{};
   Statistic statistic;
   CardScales second{};  ///< level
 
@@ -67,8 +71,14 @@ struct RegionRule {
   }
   [[nodiscard]] __device__ uint32_t code(const RegionScale& by, float y,
                                          const Rounder& rounder) const {
+    if (by.is_other) return other.code_of(other.rounded(y, rounder));
     if (by.clamps) y = y > range.max ? range.max : y < -range.max ? -range.max : y;
     return encode_element(element, y, rounder);
+  }
+
+  /// The element without its scale, whose sign it has.
+  [[nodiscard]] __device__ float decoded(const RegionScale& by, uint32_t code) const {
+    return by.is_other ? -other.value_of(code) : decode_element(element, code);
   }
 
   /// Of a finite amax > 0 or 0; else of a scale of blocks in FP32, which is then 1.
@@ -113,7 +123,7 @@ struct RegionRule {
       const int64_t k = region.k + (is_turned ? n / inner : n % inner);
       const float x = values(row, k);
       const uint32_t made = code(by, scaled(by, x), values.rounder(element, row, k));
-      const float q = decode_element(element, made) * by.stored * tensor;
+      const float q = decoded(by, made) * by.stored * tensor;
       const double off = std::fabs(double{q} - double{x});
       if (cast.select == Select::max)
         sum = off > sum ? off : sum;
@@ -166,22 +176,36 @@ struct RegionRule {
     return of_e8m0(__shfl_sync(~0u, off, 1) < __shfl_sync(~0u, off, 0) ? next : code);
   }
 
-  /// Of the cast's fits the one with the smallest error, the first of equals: a lane tries each.
+  /// That of the cast's list of fits or elements; the latter share the scale, which is negative
+  /// where the second is taken.
+  [[nodiscard]] __device__ RegionScale listed(const Region& region, float amax, bool is_finite,
+                                              int i) const {
+    if (cast.other == nullptr) return of_amax(region, amax, is_finite, cast.fit[i]);
+    RegionScale by = of_amax(region, amax, is_finite, first_fit(cast, range.max));
+    if (i == 0) return by;
+    by.is_other = true;
+    by.stored = -by.stored;
+    by.code |= kE4m3Sign;
+    return by;
+  }
+
+  /// Of the cast's fits or elements the one with the smallest error, the first of equals: a lane
+  /// tries each.
   [[nodiscard]] __device__ RegionScale best(const OperandValues& values, const Region& region,
                                             float amax, bool is_finite, int lane) const {
-    const int count = cast.fit.size();
+    const int count = choices_of(cast);
     if (count < 2) return of_amax(region, amax, is_finite, first_fit(cast, range.max));
     const double off =
-        lane < count ? error(values, region, of_amax(region, amax, is_finite, cast.fit[lane])) : 0;
+        lane < count ? error(values, region, listed(region, amax, is_finite, lane)) : 0;
     int taken = 0;
     double least = __shfl_sync(~0u, off, 0);
     for (int i = 1; i < count; ++i) {
-      const double other = __shfl_sync(~0u, off, i);
-      if (!(other < least)) continue;
-      least = other;
+      const double next = __shfl_sync(~0u, off, i);
+      if (!(next < least)) continue;
+      least = next;
       taken = i;
     }
-    return of_amax(region, amax, is_finite, cast.fit[taken]);
+    return listed(region, amax, is_finite, taken);
   }
 
   /// In every lane. `whole`: at least so much is amax of a scale for all of an operand; 0: as the

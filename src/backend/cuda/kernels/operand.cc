@@ -106,6 +106,8 @@ CardOperand operand_without_storage(const OperandSpec& spec) {
   CardOperand operand;
   operand.is_turned = spec.contract == Contract::rows;
   operand.element = element_cast(spec.cast, {});
+  operand.other = other_element(spec.cast);
+  operand.lists = spec.cast.other != nullptr;
   operand.stored = !is_read_in_place(spec);
   operand.rows = spec.rows;
   operand.k = spec.k;
@@ -184,6 +186,7 @@ BlockJob block_job(const OperandSpec& spec, const CardOperand& operand, const Op
           .rule = {.cast = spec.cast,
                    .range = range_of(*spec.cast.element),
                    .element = operand.element,
+                   .other = operand.other,
                    .statistic = statistic_rule(spec.cast),
                    .second = operand.second},
           .amax = context.amax,

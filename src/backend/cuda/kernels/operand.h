@@ -7,7 +7,8 @@
 //   blocks         the same, two codes a byte where they have four bits; then [blocks down][blocks
 //                  across] scales, E8M0 and E4M3 a byte each, else FP32; up to a multiple of 4,
 //                  then the CardScales of a second level, [down][across]: one, or one for each
-//                  region of tensor_block
+//                  region of tensor_block. Of a list of elements the second is said by bit 80 of
+//                  the scale: its sign, with which elements go [format/element_list.h]
 #pragma once
 
 #include <limits>
@@ -15,6 +16,7 @@
 #include "backend/cuda/kernels/mx_block.h"
 #include "backend/cuda/kernels/stored_source.h"
 #include "backend/cuda/kernels/values.h"
+#include "format/element_list.h"
 
 namespace ng::cuda {
 
@@ -66,6 +68,8 @@ struct CardOperand {
   Source source;           ///< read in place
   bool is_turned = false;  ///< Contract::rows
   ElementCast element{};
+  OtherElement other{};
+  bool lists = false;    ///< blocks have one of two elements
   CodeRows codes{};      ///< where it is not read in place
   BlockScales scales{};  ///< of blocks, rows or the tensor
   CardScales second{};   ///< level, or the only scale
@@ -93,6 +97,7 @@ struct CardOperand {
   /// The element without its scale; 0 outside.
   [[nodiscard]] __device__ float element_at(int64_t row, int64_t at) const {
     if (row >= rows || at >= k_padded) return 0;
+    if (lists && has_other_element(scale_at(row, at))) return -other.value_of(codes(row, at));
     if (stored) return decode_element(element, codes(row, at));
     if (at >= k) return 0;
     const float x = is_turned ? source(at, row) : source(row, at);
