@@ -54,12 +54,14 @@ const std::vector<FeatureFactor>& factors() {
         ", tensor_block = \"row\"", ", tensor_block = [2, 64]"}},
       {"input",
        {"\"bf16\"", "\"fp32\"", "\"fp16\"", "\"fp8_e4m3\"", "\"mxfp8_e4m3\"", "\"mxfp6_e3m2\"",
-        "\"mxfp4\"", "\"mxint8\"", "\"nvfp4\"", "\"int8\""}},
+        "\"mxfp4\"", "\"mxint8\"", "\"nvfp4\"", "\"int8\"",
+        "{format = \"nvfp4\", element = [\"e2m1\", \"int4\"]}"}},
       {"weight",
        {"\"bf16\"", "\"fp32\"", "\"fp8_e4m3\"", "\"mxfp8_e5m2\"", "\"mxfp6_e2m3\"", "\"mxfp4\"",
         "\"nvfp4\"", "\"int8\"", "{format = \"mxfp4\", block = [32, 32]}",
         "{format = \"nvfp4\", block = [16, 16]}", "{format = \"fp8_e4m3\", block = [128, 128]}",
-        "{format = \"fp8_e4m3\", scaling = \"delayed\"}"}},
+        "{format = \"fp8_e4m3\", scaling = \"delayed\"}",
+        "{format = \"int4\", element = \"ternary\", block = \"tensor\", scale_of = \"mean_abs\"}"}},
       {"gradient", {"", ", gradient = \"clip\"", ", gradient = \"dge\", dge_k = 2"}},
       {"forward Hadamard", {"0", "32"}},
       {"Hadamard", {"0", "16", "32", "64", "128"}},
@@ -217,10 +219,11 @@ std::string feature_recipe(const FeatureLevels& levels) {
   const std::string grad = gradient_operand(levels);
   const std::string backward =
       fmt::format("hadamard = {}, hadamard_signs = \"{}\"", level(kHadamard), level(kSigns));
-  const auto forward = [&](size_t factor) {  // what wide elements have no use for
+  const auto forward = [&](size_t factor) {  // what wide elements and lists have no use for
     const bool is_wide = level(factor).ends_with("p16\"") || level(factor).ends_with("p32\"") ||
                          level(factor) == "\"bf16\"";
-    return operand_with(level(factor), is_wide ? "" : level(kGradient));
+    const bool is_list = level(factor).find("element = [") != std::string_view::npos;
+    return operand_with(level(factor), is_wide || is_list ? "" : level(kGradient));
   };
   const bool is_turned = level(kForwardHadamard) != "0" && !level(kGradient).empty();
   const std::string from = fmt::format(", from = \"{}\"", is_turned ? "fprop" : level(kFrom));
