@@ -202,8 +202,9 @@ int scale_bits(const Operand& operand) { return has_scale_codes(operand) ? 8 : 3
 
 double bits_per_value(const Operand& operand) {
   NG_CHECK(operand.element != nullptr);
-  if (operand.is_unscaled()) return operand.element->bits;
-  return operand.element->bits + bits_of_scale(scale_bits(operand), operand.block) +
+  if (operand.is_unscaled()) return operand.element->bits * operand.parts;
+  return operand.element->bits +
+         bits_of_scale(numbers_per_block(operand) * scale_bits(operand), operand.block) +
          bits_of_scale(32, operand.tensor_block);
 }
 

@@ -24,6 +24,11 @@ enum class Scaling : uint8_t { current, delayed };
 enum class AmaxCompute : uint8_t { max, most_recent };
 enum class ScaleOf : uint8_t { amax, rms, mean_abs };  ///< what of a block its scale is made of
 enum class From : uint8_t { original, fprop };         ///< what a backward operand is made of
+/// Values that the codes of an optimizer's state stand for, in place of the element's numbers.
+enum class CodeMap : uint8_t { none, dynamic };
+/// How codes as they lie stand for values: an element · scale, one of 256 values · scale, of either
+/// sign or none below zero, or a power of element · scale. [linear.md 9]
+enum class Coding : uint8_t { elements, dynamic, positive_dynamic, expanded };
 /// What of its gradient the rounding of a forward operand lets through. [linear.md 6]
 enum class RoundingGradient : uint8_t { straight, clip, dge };
 
@@ -57,6 +62,13 @@ struct Operand {
   From from = From::original;  ///< of a linear layer's dgrad.weight and wgrad.input
   RoundingGradient gradient = RoundingGradient::straight;  ///< of fprop.input and fprop.weight
   float dge_k = 5, dge_max = 3;                            ///< dge only
+  // Of optimizer.moment1 and .moment2 only. [linear.md 9]
+  CodeMap map = CodeMap::none;
+  bool is_positive = false;   ///< no value is below zero: a map has all its values above. No key
+  bool expand = false;        ///< a power of each block's values is stored
+  int parts = 1;              ///< 2: what rounding lost is stored, too
+  int min_size = kNoMinSize;  ///< states of fewer values are FP32; kNoMinSize: as the run says
+  static constexpr int kNoMinSize = -1;
 
   friend bool operator==(const Operand&, const Operand&) = default;
 
@@ -74,6 +86,11 @@ struct Operand {
   [[nodiscard]] bool factors_are_bf16() const;
   /// BF16 holds every value: eight significant bits and scales that are powers of two.
   [[nodiscard]] bool is_exact_in_bf16() const;
+  [[nodiscard]] Coding coding() const {
+    if (expand) return Coding::expanded;
+    if (map == CodeMap::none) return Coding::elements;
+    return is_positive ? Coding::positive_dynamic : Coding::dynamic;
+  }
   /// The same, rounded otherwise: by 16 bits where that is stochastically.
   [[nodiscard]] Operand rounded_by(Rounding mode) const;
   /// The same without what only a backward pass reads.
@@ -112,8 +129,12 @@ struct Operand {
 /// Of one stored scale: 8, or 32 in FP32.
 [[nodiscard]] int scale_bits(const Operand& operand);
 
-/// Bits per value including block scales and those of a tensor_block [r, c] (scales of the tensor
-/// and of rows count as 0), e.g. 4.25 for mxfp4.
+/// FP32 numbers of each block: its scale, and with `expand` the power and the center.
+[[nodiscard]] inline int numbers_per_block(const Operand& operand) {
+  return operand.expand ? 3 : 1;
+}
+/// Bits per value including what blocks have and scales of a tensor_block [r, c] (scales of the
+/// tensor and of rows count as 0), e.g. 4.25 for mxfp4.
 [[nodiscard]] double bits_per_value(const Operand& operand);
 
 }  // namespace ng

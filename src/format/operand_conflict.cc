@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "format/codec.h"
+#include "format/operand_values.h"
 
 namespace ng {
 namespace {
@@ -186,13 +187,39 @@ std::vector<Rule> rules_of_scale(const Operand& o) {
   };
 }
 
+/// What states ask that are not element · scale; `is_state` says who may have their blocks.
+/// [linear.md 9]
+std::vector<Rule> state_rules(const Operand& o, bool is_state) {
+  const std::string name(o.element->short_name), block = block_text(o.block);
+  const bool map = o.map != CodeMap::none, parts = o.parts > 1;
+  const bool is_long = o.block.kind == Block::Kind::tile && o.block.cols > kMaxBlock;
+  const bool along_rows = o.block.kind == Block::Kind::tile && o.block.rows == 1;
+  const bool has_blocks = map || o.expand;
+  std::string_view word = "parts = 2";
+  if (has_blocks) word = map ? "map = \"dynamic\"" : "expand = true";
+  return {
+      {"map", map && name != "int8", fmt::format("\"dynamic\" for {} elements", name),
+       "element = \"int8\""},
+      {"expand", o.expand && name != "e4m3", fmt::format("true for {} elements", name),
+       "element = \"e4m3\", or false"},
+      {"parts", parts && (name != "bf16" || !o.is_unscaled()),
+       fmt::format("{} of {} elements", o.parts, name), "format = \"bf16\", or 1"},
+      {"scale", has_blocks && o.scale != ScaleKind::fp32,
+       fmt::format("{} beside {}", quoted(name_of(o.scale)), word), "\"fp32\""},
+      {"block", has_blocks && !along_rows, fmt::format("{} beside {}", block, word), "[1, c]"},
+      {"rounding", (has_blocks || parts) && o.rounding != Rounding::nearest,
+       fmt::format("\"stochastic\" beside {}", word), "\"nearest\""},
+      {"block", is_long && !is_state, fmt::format("{} outside of moments", block), kBlockExpected},
+  };
+}
+
 }  // namespace
 
-std::optional<OperandConflict> conflict_of(const Operand& operand) {
+std::optional<OperandConflict> conflict_of(const Operand& operand, bool is_state) {
   for (const std::vector<Rule>& rules :
        {element_rules(operand), rules_of_scale(operand), list_rules(operand), fit_rules(operand),
         statistic_rules(operand), eden_rules(operand), gradient_rules(operand),
-        region_rules(operand)})
+        region_rules(operand), state_rules(operand, is_state)})
     for (const Rule& rule : rules)
       if (rule.broken) return OperandConflict{rule.key, rule.problem, std::string(rule.remedy)};
   return {};

@@ -16,8 +16,10 @@ struct OperandConflict {
   std::string remedy;
 };
 
-/// The first there is. An element without any scale conflicts with nothing: whether it may stand in
-/// a GEMM is for recipes to say. [formats.md §3.1, §4, §5, §6]
-[[nodiscard]] std::optional<OperandConflict> conflict_of(const Operand& operand);
+/// The first there is; `is_state`: of an optimizer's state. An element without any scale conflicts
+/// with nothing: whether it may stand in a GEMM is for recipes to say. [formats.md §3.1, §4, §5,
+/// §6]
+[[nodiscard]] std::optional<OperandConflict> conflict_of(const Operand& operand,
+                                                         bool is_state = false);
 
 }  // namespace ng

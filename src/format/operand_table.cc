@@ -1,6 +1,7 @@
 #include "format/operand_table.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -66,6 +67,8 @@ struct Rows {
   }
 };
 
+constexpr int64_t kMostMinSize = std::numeric_limits<int>::max();
+
 /// What examples stand beside.
 constexpr const char* kInBf16 = "format = \"bf16\"";
 constexpr const char* kInFp8 = "format = \"fp8_e4m3\"";
@@ -107,14 +110,14 @@ void add_element(Rows& rows) {
 
 void add_scale(Rows& rows) {
   rows.own({.path = "block",
-            .expected = std::string(kBlockExpected),
+            .expected = std::string(kOperandBlockExpected),
             .doc = "values that share a scale: all, a row, or r rows of c values each, c along the "
                    "dimension that a GEMM sums over",
             .type = "string or list",
             .equation = "the scale follows from amax = max |x| of the block",
             .example = "[1, 32]",
             .beside = kInFp8},
-           &Operand::block, read_block, print_block,
+           &Operand::block, read_operand_block, print_block,
            {.kind = Kind::block,
             .part = Part::scale,
             .field = "block",
@@ -349,6 +352,55 @@ void add_gradient(Rows& rows) {
   rows.beside("format = \"mxfp4\", gradient = \"dge\"");
 }
 
+/// Of optimizers' states. [linear.md 9]
+void add_state(Rows& rows) {
+  const std::vector<std::string_view> places(kStateOperands.begin(), kStateOperands.end());
+  rows.choice<CodeMap>(
+      "map", &Operand::map, {{{"none", CodeMap::none}, {"dynamic", CodeMap::dynamic}}},
+      "what codes of int8 stand for: their numbers, or 256 values that lie closer the smaller they "
+      "are, in moment2 none below zero",
+      {.places = places});
+  rows.equation(
+      "dynamic: scale · 0, ± (0.1 + 0.45 · (2j + 1) / n) · 10^(i - 6) or 1; i = 0 ... 6, n = 2^i, "
+      "2^(i + 1) of one sign, j < n; scale = amax of the block");
+  rows.keys.back().example = "\"dynamic\"";
+  rows.beside("format = \"int8\", block = [1, 256]");
+  rows.add(&Operand::expand,
+           boolean_key<Operand>("expand", of(&Operand::expand),
+                                "whether a power of each block's values is stored, by which they "
+                                "fill the range of e4m3"),
+           {.kind = Kind::boolean, .places = places});
+  rows.equation(
+      "x = ± (|q| · scale)^(1/k) · c; c = √(M · μ), k = ⌊16 · log2 100352 / log2(M / μ)⌋ / 16, M "
+      "and μ the largest and the smallest magnitude of the block, not counting 0");
+  rows.beside("format = \"fp8_e4m3\", block = [1, 128]");
+  rows.integer("parts", &Operand::parts, {1, 2},
+               "numbers of bf16 that stand for a value: it rounded, and what that lost",
+               {.places = places});
+  rows.equation("2: x = hi + lo, hi = BF16(x), lo = BF16(x - hi)");
+  rows.keys.back().example = "2";
+  rows.beside(kInBf16);
+}
+
+/// Which of them are too small for it.
+void add_min_size(Rows& rows) {
+  rows.own(
+      {.path = "min_size",
+       .expected = text_of(IntegerRange{0, kMostMinSize}),
+       .doc = "moments of fewer values are FP32; without it 4096, in narrowgauge update 0",
+       .type = "integer",
+       .example = "4096",
+       .beside = kInBf16},
+      &Operand::min_size,
+      [](const TomlItem& item) {
+        return static_cast<int>(read_integer(item, {0, kMostMinSize}));
+      },
+      [](int size) { return size == Operand::kNoMinSize ? "" : print_value(int64_t{size}); },
+      {.kind = Kind::integer,
+       .need = {"a format narrower than fp32", [](const Operand& o) { return !o.is_fp32(); }},
+       .places = {kStateOperands.begin(), kStateOperands.end()}});
+}
+
 }  // namespace
 
 const std::vector<OperandKey>& operand_keys() {
@@ -365,6 +417,8 @@ const std::vector<OperandKey>& operand_keys() {
     add_range(rows);
     add_from(rows);
     add_gradient(rows);
+    add_state(rows);
+    add_min_size(rows);
     return rows.keys;
   }();
   return keys;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,10 @@
 #include "format/operand.h"
 
 namespace ng {
+
+/// The operands that are an optimizer's states.
+inline constexpr std::array<std::string_view, 2> kStateOperands = {"optimizer.moment1",
+                                                                   "optimizer.moment2"};
 
 /// What another key must say so that this one has an effect.
 struct KeyNeed {
@@ -29,7 +34,7 @@ struct KeyFlag {
 
 struct OperandKeyUse {
   /// How words and TOML say a value: e8m0 and "e8m0", 8, 0.75, 1x32 and [1, 32], 6,4 and [6, 4].
-  enum class Kind : uint8_t { name, integer, number, block, numbers };
+  enum class Kind : uint8_t { name, integer, number, block, numbers, boolean };
   /// What of a cast it describes.
   enum class Part : uint8_t { element, scale, rounding };
 

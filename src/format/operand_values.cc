@@ -11,9 +11,7 @@
 namespace ng {
 namespace {
 
-/// Blocks are powers of two, so that the padded length (lcm of blocks and Hadamard) stays small.
 constexpr int kMinBlockCols = 16;
-constexpr int kMaxBlock = 128;
 
 bool is_power_of_two(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 
@@ -39,6 +37,15 @@ Block read_shape(const TomlItem& item, std::string_view expected) {
   if (rows < 1 || rows > kMost || cols < 1 || cols > kMost)
     item.refuse_value(std::string(expected));
   return {.kind = Block::Kind::tile, .rows = int(rows), .cols = int(cols)};
+}
+
+Block read_block(const TomlItem& item, int most_cols, std::string_view expected) {
+  const Block block = read_shape(item, expected);
+  if (block.kind == Block::Kind::tile &&
+      (!is_power_of_two(block.rows) || block.rows > kMaxBlock || !is_power_of_two(block.cols) ||
+       block.cols < kMinBlockCols || block.cols > most_cols))
+    item.refuse_value(std::string(expected));
+  return block;
 }
 
 }  // namespace
@@ -131,13 +138,10 @@ std::string print_fits(const Fits& fits) {
   return fits.size() < 2 ? numbers : "[" + numbers + "]";
 }
 
-Block read_block(const TomlItem& item) {
-  const Block block = read_shape(item, kBlockExpected);
-  if (block.kind == Block::Kind::tile &&
-      (!is_power_of_two(block.rows) || block.rows > kMaxBlock || !is_power_of_two(block.cols) ||
-       block.cols < kMinBlockCols || block.cols > kMaxBlock))
-    item.refuse_value(std::string(kBlockExpected));
-  return block;
+Block read_block(const TomlItem& item) { return read_block(item, kMaxBlock, kBlockExpected); }
+
+Block read_operand_block(const TomlItem& item) {
+  return read_block(item, kMaxStateBlock, kOperandBlockExpected);
 }
 
 Block read_tensor_block(const TomlItem& item) { return read_shape(item, kTensorBlockExpected); }

@@ -10,8 +10,15 @@
 
 namespace ng {
 
+/// Blocks are powers of two, so that the padded length (lcm of blocks and Hadamard) stays small.
+inline constexpr int kMaxBlock = 128;
+/// Those of optimizers' states, which are never padded, may be as long. [linear.md 9]
+inline constexpr int kMaxStateBlock = 256;
 inline constexpr std::string_view kBlockExpected =
     "\"tensor\", \"row\" or [r, c] with r in 1, 2, 4 ... 128 and c in 16, 32, 64, 128";
+inline constexpr std::string_view kOperandBlockExpected =
+    "\"tensor\", \"row\" or [r, c] with r in 1, 2, 4 ... 128 and c in 16, 32, 64, 128, of moments "
+    "256, too";
 inline constexpr std::string_view kTensorBlockExpected =
     "\"tensor\", \"row\" or [r, c] of whole blocks, r and c up to 65536";
 inline constexpr std::string_view kElementListExpected = "[\"e2m1\", \"int4\"]";
@@ -46,6 +53,8 @@ struct Elements {
 
 /// "tensor", "row" or [r, c].
 [[nodiscard]] Block read_block(const TomlItem& item);
+/// The same, or c as only moments may have it.
+[[nodiscard]] Block read_operand_block(const TomlItem& item);
 /// The same of whole blocks, however many.
 [[nodiscard]] Block read_tensor_block(const TomlItem& item);
 [[nodiscard]] std::string print_block(const Block& block);

@@ -62,6 +62,8 @@ std::string toml_of(const OperandKey& key, const std::string& word) {
       return block_toml(word);
     case Kind::numbers:
       return numbers_toml(word);
+    case Kind::boolean:
+      return word;
     default: {
       const std::string number = number_text(word);
       return number.empty() ? toml_quote(word) : number;

@@ -15,7 +15,7 @@ class AdamMini final : public Optimizer {
   using Optimizer::Optimizer;
 
   [[nodiscard]] std::vector<StoredSpec> states(const ParameterSpec& spec) const override {
-    StoredSpec moment2 = state(spec, "moment2", recipe_.moment2);
+    StoredSpec moment2 = second_moment(spec);
     if (!has_own_moments(spec)) {
       moment2.cast = operand_of("fp32");
       moment2.spec.rows = blocks(spec).blocks();

@@ -10,7 +10,7 @@ class AdamW final : public Optimizer {
   using Optimizer::Optimizer;
 
   [[nodiscard]] std::vector<StoredSpec> states(const ParameterSpec& spec) const override {
-    return {state(spec, "moment1", recipe_.moment1), state(spec, "moment2", recipe_.moment2)};
+    return {state(spec, "moment1", recipe_.moment1), second_moment(spec)};
   }
 
  private:

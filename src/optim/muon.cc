@@ -92,7 +92,7 @@ class Muon final : public Optimizer {
 
   [[nodiscard]] std::vector<StoredSpec> states(const ParameterSpec& spec) const override {
     if (is_orthogonalized(spec)) return {state(spec, "momentum", recipe_.moment1)};
-    return {state(spec, "moment1", recipe_.moment1), state(spec, "moment2", recipe_.moment2)};
+    return {state(spec, "moment1", recipe_.moment1), second_moment(spec)};
   }
 
   [[nodiscard]] OptimizerRule rule_of(const ParameterSpec& spec) const override {

@@ -29,14 +29,24 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerRecipe& recipe,
 StoredSpec Optimizer::state(const ParameterSpec& spec, std::string_view name,
                             const Operand& cast) const {
   const int64_t elements = spec.cut.whole_rows(spec.rows) * spec.cut.whole_cols(spec.cols);
-  const bool is_wide = spec.is_vector || elements < settings_.least_narrow;
+  const bool says_size = cast.min_size != Operand::kNoMinSize;
+  const bool is_wide =
+      spec.is_vector || elements < (says_size ? cast.min_size : settings_.least_narrow);
+  Operand stored = is_wide ? operand_of("fp32") : cast;
+  stored.min_size = Operand::kNoMinSize;
   return {{.name = fmt::format("{}.{}", name, spec.name),
            .owner = spec.name,
            .kind = MemoryKind::moments,
            .rows = spec.rows,
            .cols = spec.cols,
            .cut = spec.cut},
-          is_wide ? operand_of("fp32") : cast};
+          stored};
+}
+
+StoredSpec Optimizer::second_moment(const ParameterSpec& spec) const {
+  StoredSpec moment = state(spec, "moment2", recipe_.moment2);
+  moment.cast.is_positive = moment.cast.map != CodeMap::none;
+  return moment;
 }
 
 void Optimizer::claim(Run& run, Parameter& parameter) const {

@@ -19,7 +19,8 @@ struct OptimizerSettings {
   float eps = 1e-8f;
   float weight_decay = 0.1f;        ///< decoupled; see decays_vectors
   int64_t heads = 1, kv_heads = 1;  ///< of attention: how the rows of q, k and v belong together
-  /// Moments of fewer values stay FP32, as do those of one dimension. [errata-2, 4, 5]
+  /// Moments of fewer values stay FP32 where their min_size says nothing, as do those of one
+  /// dimension. [errata-2, 4, 5]
   int64_t least_narrow = 4096;
   bool decays_vectors = false;  ///< weight_decay holds for tensors of one dimension, too
 };
@@ -71,6 +72,8 @@ class Optimizer {
   /// State `name` of a parameter, stored by `cast`; FP32 where that is not worth it.
   [[nodiscard]] StoredSpec state(const ParameterSpec& spec, std::string_view name,
                                  const Operand& cast) const;
+  /// That of the means of squares, none of which is below zero.
+  [[nodiscard]] StoredSpec second_moment(const ParameterSpec& spec) const;
 
   OptimizerRecipe recipe_;
   OptimizerSettings settings_;

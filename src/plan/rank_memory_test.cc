@@ -46,8 +46,10 @@ class RankMemoryTest : public ::testing::Test {
 TEST_F(RankMemoryTest, OfOneRankIsThatOfTheTrainer) {
   for (const char* keys :
        {"inherit='fp32'", "inherit='naive-bf16'", "inherit='residual-bf16'", "inherit='fp8-lm'",
-        "inherit='adamw-fp8-states'", "inherit='adam-mini'", "inherit='gaussws-all'",
-        "inherit='mxfp4-sr-rht'\noptimizer.kind='muon'", "optimizer.kind='sgd'"}) {
+        "inherit='adamw-fp8-states'", "inherit='coat-adamw'", "inherit='adam8bit'",
+        "optimizer.moment2={format='bf16', parts=2}", "inherit='adam-mini'",
+        "inherit='gaussws-all'", "inherit='mxfp4-sr-rht'\noptimizer.kind='muon'",
+        "optimizer.kind='sgd'"}) {
     SCOPED_TRACE(keys);
     TinyRunOptions options{
         .model = even_model(), .recipe = std::string("name='t'\n") + keys, .backend = "ref"};

@@ -37,8 +37,8 @@ TEST(KeyFacts, AreOfEveryKeyThatAnOperandCanSay) {
     }
   // Stored tensors have no choice of ten, and four of two more; fifteen are made of one thing
   // alone, and pass no gradient in part; of eleven that no GEMM reads a second scale is of the
-  // whole.
-  EXPECT_EQ(left_out, 8u * 10 + 4 * 2 + 15 * 4 + 11);
+  // whole; fifteen are no moments, which have four keys of their own.
+  EXPECT_EQ(left_out, 8u * 10 + 4 * 2 + 15 * 4 + 11 + 15 * 4);
 }
 
 TEST(KeyFacts, SayWhatAnOperandsKeyNeedsAndStartsWith) {

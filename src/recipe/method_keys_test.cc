@@ -108,6 +108,77 @@ TEST(MethodKeys, AreRefusedWhereTheyDoNotGo) {
   }
 }
 
+constexpr BadMethod kBadMoments[] = {
+    {"optimizer.moment1 = {format='fp8_e4m3', map='dynamic', block=[1, 128]}",
+     "a.toml:1: optimizer.moment1.map: \"dynamic\" for e4m3 elements: element = \"int8\""},
+    {"optimizer.moment1 = {format='int8', map='linear'}",
+     "a.toml:1: optimizer.moment1.map: unknown \"linear\": none or dynamic"},
+    {"optimizer.moment1 = {format='int8', map='dynamic'}",
+     "a.toml:1: optimizer.moment1.block: \"row\" beside map = \"dynamic\": [1, c]"},
+    {"optimizer.moment2 = {format='int8', map='dynamic', block=[2, 64]}",
+     "a.toml:1: optimizer.moment2.block: [2, 64] beside map = \"dynamic\": [1, c]"},
+    {"optimizer.moment2 = {format='int8', map='dynamic', block=[1, 512]}",
+     "a.toml:1: optimizer.moment2.block: [1, 512]: \"tensor\", \"row\" or [r, c] with"},
+    {"optimizer.moment2 = {format='int8', map='dynamic', block=[1, 64], scale='pow2'}",
+     "a.toml:1: optimizer.moment2.scale: \"pow2\" beside map = \"dynamic\": \"fp32\""},
+    {"optimizer.moment1 = {format='int8', map='dynamic', block=[1, 64], rounding='stochastic'}",
+     "a.toml:1: optimizer.moment1.rounding: \"stochastic\" beside map = \"dynamic\": "
+     "\"nearest\""},
+    {"optimizer.moment1 = {format='fp8_e5m2', expand=true, block=[1, 128]}",
+     "a.toml:1: optimizer.moment1.expand: true for e5m2 elements: element = \"e4m3\", or false"},
+    {"optimizer.moment1 = {format='fp8_e4m3', expand=1, block=[1, 128]}",
+     "a.toml:1: optimizer.moment1.expand: 1: true or false"},
+    {"optimizer.moment1 = {format='fp8_e4m3', expand=true}",
+     "a.toml:1: optimizer.moment1.block: \"tensor\" beside expand = true: [1, c]"},
+    {"optimizer.moment1 = {format='mxfp8_e4m3', expand=true}",
+     "a.toml:1: optimizer.moment1.scale: \"e8m0\" beside expand = true: \"fp32\""},
+    {"optimizer.moment1 = {format='fp16', parts=2}",
+     "a.toml:1: optimizer.moment1.parts: 2 of fp16 elements: format = \"bf16\", or 1"},
+    {"optimizer.moment1 = {format='bf16', parts=3}",
+     "a.toml:1: optimizer.moment1.parts: 3: a whole number from 1 to 2"},
+    {"optimizer.moment1 = {format='bf16', parts=2, rounding='stochastic'}",
+     "a.toml:1: optimizer.moment1.rounding: \"stochastic\" beside parts = 2: \"nearest\""},
+    {"optimizer.moment1 = {format='bf16', min_size=-1}",
+     "a.toml:1: optimizer.moment1.min_size: -1: a whole number from 0 to 2147483647"},
+    {"optimizer.moment1 = {format='fp32', min_size=0}",
+     "a.toml:1: optimizer.moment1.min_size: has no effect here: together with a format narrower"},
+    {"linear.fprop.weight = {format='int8', map='dynamic'}",
+     "a.toml:1: linear.fprop.weight.map: not a key of this operand: in optimizer.moment1 or "},
+    {"weights.storage = {format='bf16', parts=2}",
+     "a.toml:1: weights.storage.parts: not a key of this operand: in optimizer.moment1 or "},
+    {"linear.fprop.weight = {format='fp8_e4m3', block=[1, 256]}",
+     "a.toml:1: linear.fprop.weight.block: [1, 256] outside of moments: \"tensor\", \"row\" or "},
+    {"weights.storage = {format='fp8_e4m3', block=[1, 256]}\nweights.update='stochastic'",
+     "a.toml:1: weights.storage.block: [1, 256] outside of moments: \"tensor\", \"row\" or "},
+};
+
+TEST(MethodKeys, OfMomentsAreRefusedWhereTheyDoNotGo) {
+  for (const BadMethod& each : kBadMoments) {
+    const std::string said = ng::error_of([&] { (void)Recipe::parse(each.toml, "a.toml"); });
+    EXPECT_EQ(said.substr(0, each.message.size()), each.message) << each.toml;
+  }
+}
+
+TEST(MethodKeys, OfMomentsAreReadPrintedAndHashed) {
+  const auto recipe = [](const std::string& moment) {
+    return Recipe::parse("optimizer.moment1 = {" + moment + "}", "a.toml");
+  };
+  const std::pair<const char*, const char*> kSaid[] = {
+      {"format = \"int8\", block = [1, 256]", "map = \"dynamic\""},
+      {"format = \"fp8_e4m3\", block = [1, 128]", "expand = true"},
+      {"format = \"bf16\"", "parts = 2"},
+      {"format = \"bf16\"", "min_size = 0"}};
+  for (const auto& [plain, key] : kSaid) {
+    const std::string both = fmt::format("{}, {}", plain, key);
+    const Recipe with = recipe(both), without = recipe(plain);
+    EXPECT_NE(with.hash(), without.hash()) << key;
+    EXPECT_EQ(print_operand(with.settings(0).optimizer.moment1), "{" + both + "}");
+    EXPECT_EQ(Recipe::parse(with.resolved_toml(), "b.toml").hash(), with.hash()) << key;
+  }
+  const Recipe wide = recipe("format = 'fp8_e4m3', block = [1, 256]");  // of any kind
+  EXPECT_EQ(wide.settings(0).optimizer.moment1.block.cols, 256);
+}
+
 TEST(MethodKeys, AreReadAndPrinted) {
   const Recipe recipe = Recipe::parse(
       "linear.dgrad = {grad = {format = 'nvfp4', rounding = 'eden'}, hadamard = 128, weight = "

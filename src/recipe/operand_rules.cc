@@ -1,5 +1,6 @@
 #include "recipe/operand_rules.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -9,6 +10,11 @@
 namespace ng {
 
 namespace {
+
+bool is_state(std::string_view operand) {
+  return std::ranges::any_of(kStateOperands,
+                             [&](std::string_view state) { return operand.ends_with(state); });
+}
 
 /// Keys that other operands have.
 void refuse_elsewhere(const toml::table& table, const std::string& operand,
@@ -28,7 +34,7 @@ void check_rules(const Operand& operand, const TomlItem& item) {
     conflict = {"scale", std::string(element.short_name) + " elements without scale",
                 "a scale; only floating elements of 8 and more bits go without"};
   else
-    conflict = conflict_of(operand);
+    conflict = conflict_of(operand, is_state(item.path));
   const toml::table* table = item.value->as_table();
   const std::string prefix = item.path + ".";
   if (table != nullptr) refuse_elsewhere(*table, item.path, prefix);

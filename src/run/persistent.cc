@@ -17,6 +17,7 @@ size_t persistent_bytes(size_t bytes) { return std::max<size_t>((bytes + 63) / 6
 std::vector<PersistentSpec> StoredSpec::rows() const {
   std::vector<PersistentSpec> rows = {spec};
   rows[0].element = cast.element;
+  if (cast.parts == 2) rows.emplace_back(rows[0]).name += ".low";
   if (cast.is_unscaled()) return rows;
   const auto add = [&](const char* ending, const ElementFormat& element, const ScaleShape& shape,
                        bool is_shared) {
@@ -31,9 +32,13 @@ std::vector<PersistentSpec> StoredSpec::rows() const {
     scales.first_row = scale_shape(cast, spec.first_row, spec.cols).rows;
     scales.whole_rows = scale_shape(cast, spec.whole_rows, spec.cols).rows;
   };
-  add(".scale", scale_element(cast), scale_shape(cast, spec.rows, spec.cols),
-      cast.block.kind == Block::Kind::tensor);
+  // A name of its own where codes are no elements: whoever reads files would multiply them.
+  add(cast.map == CodeMap::none ? ".scale" : ".map_scale", scale_element(cast),
+      scale_shape(cast, spec.rows, spec.cols), cast.block.kind == Block::Kind::tensor);
   if (cast.tensor_scale != ScaleKind::none) add(".tensor_scale", fp32_format(), {1, 1}, true);
+  if (cast.expand)
+    for (const char* ending : {".power", ".center"})
+      add(ending, fp32_format(), scale_shape(cast, spec.rows, spec.cols), false);
   return rows;
 }
 

@@ -40,9 +40,10 @@ struct StoredSpec {
   PersistentSpec spec;
   Operand cast;
 
-  /// The rows of the register that it takes: its values, scales of its blocks as `<name>.scale`,
-  /// one of the whole tensor where blocks have theirs as `<name>.tensor_scale`. Parts have one each
-  /// of what is of the whole tensor.
+  /// The rows of the register that it takes: its values, scales of its blocks as `<name>.scale`, by
+  /// a map `<name>.map_scale`, one of the whole tensor where blocks have theirs as
+  /// `<name>.tensor_scale`, their powers and centers as `<name>.power` and `<name>.center`; second
+  /// parts of values as `<name>.low`. Parts have one each of what is of the whole tensor.
   [[nodiscard]] std::vector<PersistentSpec> rows() const;
   /// All the memory of them.
   [[nodiscard]] size_t bytes() const;

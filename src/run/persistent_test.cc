@@ -5,6 +5,7 @@
 
 #include "run/backends.h"
 #include "run/run.h"
+#include "run/transfer.h"
 
 namespace ng {
 namespace {
@@ -24,12 +25,35 @@ TEST(StoredSpec, BytesByHand) {
   EXPECT_EQ(spec("w", operand_of("mxfp4"), 64, 5).bytes(), 192u + 64);
 }
 
+/// Of moments alone. [linear.md 9]
+std::vector<Operand> moment_casts() {
+  Operand map = operand_of("int8"), expand = operand_of("fp8_e4m3"), parts = operand_of("bf16");
+  map.block = {.kind = Block::Kind::tile, .rows = 1, .cols = 256};
+  map.map = CodeMap::dynamic;
+  expand.block = {.kind = Block::Kind::tile, .rows = 1, .cols = 128};
+  expand.expand = true;
+  parts.parts = 2;
+  return {map, expand, parts};
+}
+
+TEST(StoredSpec, BytesOfMomentsByHand) {
+  const std::vector<Operand> casts = moment_casts();
+  EXPECT_EQ(spec("m", casts[0], 64, 300).bytes(), 64u * 300 + 64 * 2 * 4);
+  EXPECT_EQ(spec("m", casts[1], 64, 300).bytes(), 64u * 300 + 3 * 64 * 3 * 4);
+  EXPECT_EQ(spec("m", casts[2], 64, 300).bytes(), 2u * 64 * 300 * 2);
+}
+
 TEST(StoredSpec, TheRegisterHoldsItsRowsAndTakesItsBytes) {
-  for (const char* format : {"fp32", "bf16", "fp8_e4m3", "mxfp8_e4m3", "nvfp4", "int4"}) {
+  std::vector<Operand> casts = moment_casts();
+  for (const char* format : {"fp32", "bf16", "fp8_e4m3", "mxfp8_e4m3", "nvfp4", "int4"})
+    casts.push_back(operand_of(format));
+  for (const Operand& cast : casts) {
+    const std::string format = describe(cast);
     ng::Run run(make_backend("ref", Threads{1}), 1);
     const size_t before = run.allocated_bytes();
-    const StoredSpec what = spec("w", operand_of(format), 33, 47);
-    (void)run.stored(what);
+    const StoredSpec what = spec("w", cast, 33, 47);
+    const Stored tensor = run.stored(what);
+    EXPECT_EQ(download(run.backend(), tensor.view), std::vector<float>(33 * 47)) << format;
     EXPECT_EQ(run.allocated_bytes() - before, what.bytes()) << format;
     const std::vector<PersistentSpec> rows = what.rows();
     ASSERT_EQ(run.persistents().size(), rows.size() + 1) << format << ", beside a counter";

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "format/dynamic_map.h"
 
 namespace ng {
 
@@ -21,6 +22,15 @@ namespace {
 
 std::string place_in_register(const PersistentSpec& spec) {
   return fmt::format("{}:{}", spec.name, spec.first_row);
+}
+
+/// Zeros by a map, in which the first code is the lowest value.
+void fill_with_zero_codes(Run& run, const View& x) {
+  const bool is_positive = x.scales.coding == Coding::positive_dynamic;
+  const std::vector<uint8_t> row(static_cast<size_t>(x.stride),
+                                 DynamicMap::of(is_positive).code_of_zero());
+  for (int64_t r = 0; r < x.rows; ++r)
+    run.upload(reinterpret_cast<uint8_t*>(x.data) + r * x.stride, std::span(row));
 }
 
 }  // namespace
@@ -116,11 +126,24 @@ Stored Run::stored(const StoredSpec& what) {
   const std::vector<PersistentSpec> rows = what.rows();
   Stored tensor{persistent(rows[0]), what.cast};
   if (rows.size() == 1) return tensor;
+  if (what.cast.parts == 2) {
+    tensor.view.low = persistent(rows[1]).data;
+    return tensor;
+  }
   const View scales = persistent(rows[1]);
   tensor.view.scales = {scales.data, rows[1].element, what.cast.block, nullptr};
+  tensor.view.scales.coding = what.cast.coding();
   // Zeros are stored so; those of E8M0 and E4M3 have code 0. [errata-2, 12]
   if (scales.is(fp32_format())) execute(Fill{.x = scales, .value = 1.0f});
+  if (what.cast.map != CodeMap::none) fill_with_zero_codes(*this, tensor.view);
   if (rows.size() == 2) return tensor;
+  if (what.cast.expand) {
+    const View power = persistent(rows[2]), center = persistent(rows[3]);
+    for (const View& x : {power, center}) execute(Fill{.x = x, .value = 1.0f});
+    tensor.view.scales.power = power.as<float>().data;
+    tensor.view.scales.center = center.as<float>().data;
+    return tensor;
+  }
   const View level = persistent(rows[2]);
   execute(Fill{.x = level, .value = 1.0f});
   tensor.view.scales.tensor = level.as<float>().data;

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "base/error.h"
 #include "format/codec.h"
+#include "format/dynamic_map.h"
+#include "format/expansion.h"
 #include "format/packing.h"
 
 namespace ng {
@@ -18,19 +21,18 @@ Operand cast_to(const ElementFormat& element) {
 
 // Bytes of the first `count` elements of a row, where those are whole.
 size_t row_bytes(const ConstView& view, size_t count) {
-  NG_CHECK(view.element->bits % 8 == 0 && !view.has_scales(), view.element->name);
+  NG_CHECK(view.element->bits % 8 == 0 && view.is_plain(), view.element->name);
   NG_CHECK(static_cast<int64_t>(count) <= view.cols, count, view.cols);
   return bytes_of(*view.element, static_cast<int64_t>(count));
 }
 
-// The decode multipliers of the blocks of a row.
-std::vector<float> scales_of_row(const Backend& backend, const ConstView& view, int64_t row) {
+// Of numbers of blocks, those of a row.
+std::vector<float> numbers_of_row(const Backend& backend, const ConstView& view, int64_t row,
+                                  const std::byte* numbers, const ElementFormat& element) {
   const int64_t first = view.scale_index(row, 0), last = view.scale_index(row, view.cols - 1);
-  const ElementFormat& element = *view.scales.element;
   const size_t size = bytes_of(element, 1);
   std::vector<std::byte> stored(static_cast<size_t>(last - first + 1) * size);
-  backend.download(stored.data(), view.scales.data + static_cast<size_t>(first) * size,
-                   stored.size());
+  backend.download(stored.data(), numbers + static_cast<size_t>(first) * size, stored.size());
   std::vector<float> scales;
   for (size_t i = 0; i < stored.size() / size; ++i) {
     uint32_t code = 0;  // little endian, as everything here
@@ -38,6 +40,40 @@ std::vector<float> scales_of_row(const Backend& backend, const ConstView& view, 
     scales.push_back(decode(element, code));
   }
   return scales;
+}
+
+// The decode multipliers of the blocks of a row.
+std::vector<float> scales_of_row(const Backend& backend, const ConstView& view, int64_t row) {
+  return numbers_of_row(backend, view, row, view.scales.data, *view.scales.element);
+}
+
+// Of codes that stand for a power of the values. [format/expansion.h]
+void contract_row(const Backend& backend, const ConstView& view, int64_t row,
+                  std::span<const uint16_t> codes, std::span<float> out) {
+  const auto numbers_of = [&](const float* numbers) {
+    return numbers_of_row(backend, view, row, reinterpret_cast<const std::byte*>(numbers),
+                          fp32_format());
+  };
+  const std::vector<float> scales = scales_of_row(backend, view, row),
+                           powers = numbers_of(view.scales.power),
+                           centers = numbers_of(view.scales.center);
+  const int64_t first = view.scale_index(row, 0);
+  std::optional<ExpandedValues> values;  // of the block that the last one was in
+  size_t block = 0;
+  for (size_t i = 0; i < out.size(); ++i) {
+    const auto at = static_cast<size_t>(view.scale_index(row, static_cast<int64_t>(i)) - first);
+    if (!values || at != block)
+      values.emplace(Expansion{.scale = scales[at], .power = powers[at], .center = centers[at]});
+    block = at;
+    out[i] = values->value(static_cast<uint8_t>(codes[i]));
+  }
+}
+
+// What the low parts add. [Operand::parts]
+void add_low_row(const Backend& backend, const ConstView& view, int64_t row, std::span<float> out) {
+  std::vector<float> lost(out.size());
+  download_row(backend, low_part(view), row, lost);
+  for (size_t i = 0; i < out.size(); ++i) out[i] += lost[i];
 }
 
 // fl32(fl32(element · scale) · tensor scale)
@@ -65,6 +101,7 @@ void download_row(const Backend& backend, const ConstView& view, int64_t row,
   if (view.is(fp32_format()) && !view.has_scales())
     return backend.download(out.data(), from, bytes);
   const ElementCodec codec(*view.element);
+  const Coding coding = view.scales.coding;
   std::vector<uint8_t> stored(bytes);
   backend.download(stored.data(), from, bytes);
   if (view.element->bits > 16) {
@@ -72,9 +109,13 @@ void download_row(const Backend& backend, const ConstView& view, int64_t row,
   } else {
     std::vector<uint16_t> codes(out.size());
     unpack_codes(stored, view.element->bits, codes);
-    std::transform(codes.begin(), codes.end(), out.begin(),
-                   [&](uint16_t code) { return codec.decode(code); });
+    if (coding == Coding::expanded) return contract_row(backend, view, row, codes, out);
+    const auto& map = DynamicMap::of(coding == Coding::positive_dynamic).values();
+    std::transform(codes.begin(), codes.end(), out.begin(), [&](uint16_t code) {
+      return coding == Coding::elements ? codec.decode(code) : map[code];
+    });
   }
+  if (view.low != nullptr) add_low_row(backend, view, row, out);
   if (view.has_scales()) scale_row(backend, view, row, out);
 }
 
@@ -110,6 +151,7 @@ TemporaryTensor::TemporaryTensor(Backend& backend, const Operand& cast, int64_t 
       elements_(backend, static_cast<size_t>(rows) *
                              bytes_of(*cast.element, tight_stride(*cast.element, cols))),
       view_{elements_.data(), *cast.element, rows, cols, tight_stride(*cast.element, cols)} {
+  NG_CHECK(cast.coding() == Coding::elements && cast.parts == 1, describe(cast));
   if (cast.is_unscaled()) return;
   const ScaleShape shape = scale_shape(cast, rows, cols);
   scales_.emplace(backend, bytes_of(scale_element(cast), shape.rows * shape.cols));

@@ -43,6 +43,10 @@ struct BasicScales {
   Block block;                             ///< that share one
   using Level = std::conditional_t<std::is_const_v<Byte>, const float, float>;
   Level* tensor = nullptr;  ///< [1], a second level for all; null: 1
+  /// What elements stand for before they are scaled; expanded: by a power and around a center of
+  /// each block. [format/dynamic_map.h, format/expansion.h]
+  Coding coding = Coding::elements;
+  Level *power = nullptr, *center = nullptr;
 };
 using Scales = BasicScales<std::byte>;
 using ConstScales = BasicScales<const std::byte>;
@@ -58,6 +62,7 @@ struct BasicView {
   int64_t cols = 0;
   int64_t stride = 0;
   BasicScales<Byte> scales{};
+  Byte* low = nullptr;  ///< what rounding to the elements lost, laid out as these: added to them
 
   static constexpr bool kConst = std::is_const_v<Byte>;
   template <class Value>
@@ -87,12 +92,16 @@ struct BasicView {
         rows(other.rows),
         cols(other.cols),
         stride(other.stride),
-        scales{other.scales.data, other.scales.element, other.scales.block, other.scales.tensor} {}
+        scales{other.scales.data,   other.scales.element, other.scales.block, other.scales.tensor,
+               other.scales.coding, other.scales.power,   other.scales.center},
+        low(other.low) {}
 
   [[nodiscard]] int64_t size() const { return rows * cols; }
   [[nodiscard]] bool contiguous() const { return stride == cols || rows <= 1; }
   [[nodiscard]] bool is(const ElementFormat& format) const { return element == &format; }
   [[nodiscard]] bool has_scales() const { return scales.data != nullptr; }
+  /// Elements are the values.
+  [[nodiscard]] bool is_plain() const { return !has_scales() && low == nullptr; }
   /// Which of the scales is that of the element at (row, col).
   [[nodiscard]] int64_t scale_index(int64_t row, int64_t col) const {
     const Block& block = scales.block;
@@ -109,18 +118,18 @@ struct BasicView {
   template <class Value>
   [[nodiscard]] Rows<Of<Value>> as() const {
     if (rows == 0) return {};
-    NG_CHECK(element == &element_of<Value>() && !has_scales(), element->name, rows, cols);
+    NG_CHECK(element == &element_of<Value>() && is_plain(), element->name, rows, cols);
     return {reinterpret_cast<Of<Value>*>(data), rows, cols, stride};
   }
 
-  /// `row_count` × `col_count` elements from (row, col) on. Not of tensors with scales.
+  /// `row_count` × `col_count` elements from (row, col) on. Only of plain tensors.
   [[nodiscard]] BasicView part(int64_t row, int64_t row_count, int64_t col,
                                int64_t col_count) const {
     NG_CHECK(row >= 0 && row_count >= 0 && row + row_count <= rows, row, row_count, rows);
     NG_CHECK(col >= 0 && col_count >= 0 && col + col_count <= cols, col, col_count, cols);
     if (element == nullptr) return {};
     const int64_t bits = (row * stride + col) * element->bits;
-    NG_CHECK(bits % 8 == 0 && !has_scales(), element->name, row, col);
+    NG_CHECK(bits % 8 == 0 && is_plain(), element->name, row, col);
     return {data + bits / 8, *element, row_count, col_count, stride};
   }
   /// Columns [first, first + count) of every row, e.g. the k part of a fused qkv.
@@ -135,6 +144,12 @@ struct BasicView {
 
 using View = BasicView<std::byte>;
 using ConstView = BasicView<const std::byte>;
+
+/// The low parts of a tensor in two parts, by themselves.
+template <class Byte>
+[[nodiscard]] BasicView<Byte> low_part(const BasicView<Byte>& x) {
+  return {x.low, *x.element, x.rows, x.cols, x.stride};
+}
 
 /// Both have the same shape.
 [[nodiscard]] inline bool same_shape(const ConstView& a, const ConstView& b) {

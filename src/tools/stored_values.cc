@@ -144,6 +144,14 @@ std::vector<std::byte> scale_bytes_of(const Backend& backend, const Stored& tens
   return bytes;
 }
 
+std::vector<float> block_numbers_of(const Backend& backend, const Stored& tensor,
+                                    const float* numbers) {
+  std::vector<float> values(scale_count(tensor));
+  backend.download(values.data(), reinterpret_cast<const std::byte*>(numbers),
+                   values.size() * sizeof(float));
+  return values;
+}
+
 std::vector<float> scales_of(const Backend& backend, const Stored& tensor) {
   const std::vector<std::byte> bytes = scale_bytes_of(backend, tensor);
   std::vector<float> scales(scale_count(tensor));
@@ -188,7 +196,8 @@ void put_state(Run& run, const Stored& tensor, std::span<const float> values) {
   source.upload(values);
   run.execute(Store{tensor.rounded_by(Rounding::nearest), source.view(), {}});
   const bool has_fp32_scales = view.has_scales() && tensor.cast.scale == ScaleKind::fp32;
-  if (!has_fp32_scales || view.scales.tensor != nullptr) return;
+  const bool has_elements = view.scales.coding == Coding::elements;
+  if (!has_fp32_scales || view.scales.tensor != nullptr || !has_elements) return;
   put_scales(run.backend(), view, exact_scales(run.backend(), tensor, values));
 }
 

@@ -23,6 +23,10 @@ namespace ng {
 /// Bytes of a tensor's scales in the order of View::scale_index; none where it has none.
 [[nodiscard]] std::vector<std::byte> scale_bytes_of(const Backend& backend, const Stored& tensor);
 
+/// The powers or centers of a tensor's blocks, in the same order. [tensor/view.h]
+[[nodiscard]] std::vector<float> block_numbers_of(const Backend& backend, const Stored& tensor,
+                                                  const float* numbers);
+
 /// What elements are multiplied by on the way out, in the same order.
 [[nodiscard]] std::vector<float> scales_of(const Backend& backend, const Stored& tensor);
 
@@ -37,7 +41,7 @@ size_t put_under_scales(Backend& backend, const Stored& tensor, std::span<const 
 
 /// Stores values by the tensor's cast, rounded to nearest. FP32 scales are taken an ulp or more
 /// beside those of the cast where only so the values stay what they are: a state that was read from
-/// such a tensor is that state again.
+/// such a tensor is that state again; not so under a map or an expansion, which are found anew.
 void put_state(Run& run, const Stored& tensor, std::span<const float> values);
 
 /// w + c of a weight with a residual: c in units of the ulp of w's code over 2^bits.

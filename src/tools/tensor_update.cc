@@ -46,6 +46,29 @@ bool TensorUpdate::has_residual() const {
   return parameter_.weight.rule == UpdateRule::residual && parameter_.weight.carry.rows > 0;
 }
 
+void TensorUpdate::give(const NamedState& state, std::span<const float> values) {
+  const bool is_first = state.tensor.view.data == parameter_.moment1.view.data;
+  Stored& moment = is_first ? parameter_.moment1 : parameter_.moment2;
+  NG_CHECK(state.tensor.view.data == moment.view.data, state.name);
+  const Stored exact = run_.stored({{.name = "given " + state.name,
+                                     .owner = parameter_.spec.name,
+                                     .rows = moment.view.rows,
+                                     .cols = moment.view.cols,
+                                     .is_saved = false},
+                                    operand_of("fp32")});
+  run_.upload(exact.view.as<float>().data, values);
+  given_.emplace_back(&moment, moment);
+  moment = exact;
+}
+
+void TensorUpdate::store_given() {
+  for (const auto& [moment, stored] : given_) {
+    run_.execute(Store{.y = stored, .x = moment->view, .key = {}});
+    *moment = stored;
+  }
+  given_.clear();
+}
+
 void TensorUpdate::update(float lr, int64_t step, std::span<const float> moves,
                           UpdateReport* report) {
   const View gradient = gradient_target(run_, parameter_).view;
@@ -98,6 +121,7 @@ void TensorUpdate::replay(float lr, int64_t step, std::span<const float> moves,
   const StepControl unknown{.grad_norm = std::numeric_limits<double>::infinity()};
   run_.upload(control_, std::span<const StepControl>(&unknown, 1));
   run_.replay(program_, [&] { update(lr, step, moves, report); });
+  store_given();
 }
 
 UpdateReport TensorUpdate::step(float lr, int64_t step, std::span<const float> moves) {

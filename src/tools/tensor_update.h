@@ -37,6 +37,9 @@ class TensorUpdate {
   /// Whether the weight keeps what rounding left in units of its ulp.
   [[nodiscard]] bool has_residual() const;
 
+  /// The next update reads these values of a moment in place of those that are stored, and stores
+  /// what it makes of them: of casts that would not leave such values as they are.
+  void give(const NamedState& moment, std::span<const float> values);
   /// One update by a gradient, or along a direction, r · c values.
   UpdateReport step(float lr, int64_t step, std::span<const float> moves);
   /// The same bits, of which nobody is told: the faster ways of the backend.
@@ -54,6 +57,7 @@ class TensorUpdate {
   /// Puts the norm of what moves the weight where CheckUpdate reads it, which then rarely has to
   /// look at values.
   void measure(const View& gradient);
+  void store_given();
   [[nodiscard]] Update along(const View& direction, float lr, int64_t step,
                              UpdateReport* report) const;
 
@@ -61,6 +65,8 @@ class TensorUpdate {
   Parameter parameter_;
   const Optimizer* optimizer_;
   std::vector<NamedState> states_;
+  /// Moments of the parameter that are FP32 until the next update, and as what they are stored.
+  std::vector<std::pair<Stored*, Stored>> given_;
   UpdateReport* report_;
   double* sum_of_squares_;
   StepControl* control_;  ///< what CheckUpdate finds; nothing is skipped for it

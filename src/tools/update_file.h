@@ -58,8 +58,10 @@ using UpdateProgress = std::function<void(int64_t done, int64_t total)>;
 ///   stepN.<state>     moment1, moment2, momentum: the optimizer's states, after feedback;
 ///                     residual: w + c; compensation: what Kahan's sum lacks
 /// as F32 values, and of what is stored narrow <name>.codes, <name>.scale and <name>.tensor_scale
-/// as `cast` writes them (tools/cast_file.h). Without `weight.scale` in the file, the first scale
-/// is that of the weight itself. A direction moves the weight alone: no states, no decay.
+/// as `cast` writes them (tools/cast_file.h); of moments in two parts <name>.low.codes, of expanded
+/// ones <name>.power and <name>.center. These and moments by a map are what the file says in the
+/// first update, which stores what it makes of them. Without `weight.scale` in the file, the first
+/// scale is that of the weight itself. A direction moves the weight alone: no states, no decay.
 /// Throws Error for what does not fit, and on failures of files; `out` then stays as it was.
 UpdateFileReport update_file(const std::string& in, const std::string& out, const Recipe& recipe,
                              const UpdateFileSettings& settings, const UpdateProgress& progress);

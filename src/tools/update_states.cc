@@ -62,7 +62,7 @@ constexpr std::string_view kState = "state.";
                names.empty() ? "none: it has no states" : names.substr(1));
 }
 
-void put_states(const UpdateInput& input, Run& run, const TensorUpdate& update) {
+void put_states(const UpdateInput& input, Run& run, TensorUpdate& update) {
   for (const std::string& tensor : input.names_with(kState)) {
     const std::string name = tensor.substr(kState.size());
     const NamedState* state = is_started_by_weight(name) ? nullptr : update.find(name);
@@ -74,6 +74,9 @@ void put_states(const UpdateInput& input, Run& run, const TensorUpdate& update) 
       input.refuse(tensor, "has values below zero", "means of squares");
     if (name != "residual" || !update.has_residual()) {
       put_state(run, state->tensor, values);
+      const Stored& moment = state->tensor;
+      if (moment.cast.coding() != Coding::elements || moment.cast.parts > 1)
+        update.give(*state, values);
       continue;
     }
     const auto bad = put_residual(run.backend(), update.parameter().weight, values);
@@ -98,6 +101,9 @@ std::vector<io::SafetensorsTensor> tensors_of(const TensorUpdate& update,
       if (view.element->bits <= 16)
         list.push_back(
             {name + ".codes", code_dtype(*view.element), {view.rows, view.cols}, nullptr});
+      if (view.low != nullptr)
+        list.push_back(
+            {name + ".low.codes", code_dtype(*view.element), {view.rows, view.cols}, nullptr});
       if (!view.has_scales()) continue;
       const ScaleShape grid = scale_shape(cast, view.rows, view.cols);
       const bool is_one = cast.block.kind == Block::Kind::tensor;
@@ -106,13 +112,16 @@ std::vector<io::SafetensorsTensor> tensors_of(const TensorUpdate& update,
       list.push_back({name + ".scale", has_scale_codes(cast) ? "U8" : "F32", shape, nullptr});
       if (view.scales.tensor != nullptr)
         list.push_back({name + ".tensor_scale", "F32", {1}, nullptr});
+      if (view.scales.coding == Coding::expanded)
+        for (const char* ending : {".power", ".center"})
+          list.push_back({name + ending, "F32", shape, nullptr});
     }
   return list;
 }
 
 }  // namespace
 
-void put_start(const UpdateInput& input, Run& run, const TensorUpdate& update) {
+void put_start(const UpdateInput& input, Run& run, TensorUpdate& update) {
   for (const std::string& name : input.names_with("weight."))
     if (name != "weight.scale") input.refuse(name, "is not known", "weight.scale");
   const UpdatedWeight& weight = update.parameter().weight;
@@ -148,7 +157,14 @@ std::vector<std::string> StateWriter::write(const Backend& backend, int64_t step
 void StateWriter::write_stored(const Backend& backend, const Stored& tensor) {
   const View& view = tensor.view;
   if (view.element->bits <= 16) writer_.write(code_bytes(codes_of(backend, view), *view.element));
+  if (view.low != nullptr)
+    writer_.write(code_bytes(codes_of(backend, low_part(view)), *view.element));
   writer_.write(scale_bytes_of(backend, tensor));
+  if (view.scales.coding == Coding::expanded)
+    for (const float* numbers : {view.scales.power, view.scales.center}) {
+      const std::vector<float> of_blocks = block_numbers_of(backend, tensor, numbers);
+      writer_.write(std::as_bytes(std::span(of_blocks)));
+    }
   if (view.scales.tensor == nullptr) return;
   const float level = tensor_scale_of(backend, view);
   writer_.write(std::as_bytes(std::span(&level, 1)));

@@ -14,7 +14,7 @@ namespace ng {
 
 /// Weight, stored scale and first states of the file into a fresh update. Throws Error for tensors
 /// that it has no place for.
-void put_start(const UpdateInput& input, Run& run, const TensorUpdate& update);
+void put_start(const UpdateInput& input, Run& run, TensorUpdate& update);
 
 /// Writes a safetensors file of all states after each of some steps.
 class StateWriter {

@@ -64,8 +64,9 @@ std::vector<Case> cases() {
     all.push_back({recipe, {.recipe = "name = \"of ranks\"\ninherit = \"" + recipe + "\"\n"}});
   all.push_back({"delayed", {.recipe = kDelayed}});
   // Tables of tokens whose rows have several owners, with draws and states of all kinds.
-  for (const std::string recipe : {"fp32", "sr-bf16", "kahan-bf16", "residual-bf16",
-                                   "feedback-bf16", "adamw-fp8-states", "adam-mini", "muon"}) {
+  for (const std::string recipe :
+       {"fp32", "sr-bf16", "kahan-bf16", "residual-bf16", "feedback-bf16", "adamw-fp8-states",
+        "coat-adamw", "adam8bit", "adam-mini", "muon"}) {
     Case cut{"cut " + recipe, {.recipe = "name = \"of ranks\"\ninherit = \"" + recipe + "\"\n"}};
     cut.options.model.vocab = 700;
     cut.options.model.tie_embeddings = recipe != "sr-bf16";

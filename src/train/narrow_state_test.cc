@@ -42,6 +42,11 @@ const char* const kNarrowRecipes[] = {
     "inherit='adamw-fp8-states'",
     "inherit='bf16'\nweights={storage='fp16', update='stochastic'}\noptimizer.kind='sgd'",
     "inherit='mxfp4-all'\nweights={storage='mxfp4', master='fp16'}\noptimizer.moment2='fp16'",
+    "inherit='coat-adamw'\noptimizer={moment1.min_size=0, moment2.min_size=0}",
+    "inherit='adam8bit'",
+    "inherit='bf16-sr'\noptimizer={moment1={format='bf16', parts=2}, moment2={format='bf16', "
+    "parts=2}}",
+    "inherit='adam-mini'\noptimizer.moment1={format='int8', block=[1, 64], map='dynamic'}",
     "inherit='adam-mini'",
     "inherit='feedback-fp8'\noptimizer.kind='adam_mini'",
     "inherit='bf16'\noptimizer.kind='muon'",

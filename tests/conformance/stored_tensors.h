@@ -31,6 +31,19 @@ inline std::vector<Operand> stored_casts() {
           cast_of("int4")};
 }
 
+/// Of moments alone. [linear.md 9]
+inline std::vector<Operand> moment_casts() {
+  Operand map = in_blocks("int8", 1, 256), positive = map, expand = in_blocks("fp8_e4m3", 1, 128),
+          parts = cast_of("bf16");
+  map.map = positive.map = CodeMap::dynamic;
+  positive.is_positive = true;
+  expand.expand = true;
+  parts.parts = 2;
+  Operand infinite = parts;
+  infinite.overflow = Overflow::special;
+  return {map, positive, expand, parts, infinite};
+}
+
 struct Size {
   int64_t rows, cols;
 };
@@ -47,6 +60,9 @@ inline void add(Results& results, const std::string& name, const StoredTensor& t
   std::vector<float> scales;
   for (const uint8_t byte : tensor.scale_bytes()) scales.push_back(byte);
   if (!scales.empty()) results[name + " scales"] = Matrix::row(scales);
+  std::vector<float> others;
+  for (const uint8_t byte : tensor.other_bytes()) others.push_back(byte);
+  if (!others.empty()) results[name + " others"] = Matrix::row(others);
 }
 
 /// FP32 values in memory of a backend: spread over binades, some zeros.

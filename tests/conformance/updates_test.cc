@@ -6,8 +6,10 @@ namespace ng::conformance {
 namespace {
 
 TEST(Conformance, Store) {
+  std::vector<Operand> casts = stored_casts();
+  for (const Operand& cast : moment_casts()) casts.push_back(cast);
   for (const Size& size : kSizes)
-    for (const Operand& cast : stored_casts())
+    for (const Operand& cast : casts)
       conform(fmt::format("store {}x{} as {}", size.rows, size.cols, describe(cast)),
               [&](const Place& with) -> Results {
                 StoredTensor y(with.backend, cast, size.rows, size.cols);
@@ -86,6 +88,13 @@ std::vector<UpdatesCase> cases() {
     all.push_back(of("moments " + describe(moment), cast_of("fp32"), UpdateRule::nearest));
     all.back().moment1 = all.back().moment2 = moment;
   }
+  for (const Operand& moment : moment_casts())
+    for (const Operand& storage : {cast_of("fp32"), cast_of("bf16")}) {
+      all.push_back(of(fmt::format("{} moments {}", describe(storage), describe(moment)), storage,
+                       storage.is_fp32() ? UpdateRule::nearest : UpdateRule::stochastic));
+      all.back().moment1 = all.back().moment2 = moment;
+      all.back().moment1.is_positive = false;
+    }
   for (const char* working : {"bf16", "mxfp4"}) {
     all.push_back(
         of(fmt::format("fp16 master of {}", working), cast_of(working), UpdateRule::nearest));
@@ -244,7 +253,8 @@ TEST(Conformance, MoveBlockMomentOfNarrowGradients) {
 
 TEST(Conformance, MoveMomentum) {
   for (const Size& size : kSizes)
-    for (const Operand& cast : {cast_of("fp32"), cast_of("bf16"), in_blocks("fp8_e4m3", 1, 128)})
+    for (const Operand& cast : {cast_of("fp32"), cast_of("bf16"), in_blocks("fp8_e4m3", 1, 128),
+                                moment_casts().front(), moment_casts().back()})
       for (const uint32_t skip : {0u, 1u})
         conform(fmt::format("{} {}x{}", describe(cast), size.rows, size.cols),
                 [&](const Place& with) -> Results {

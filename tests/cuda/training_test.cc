@@ -113,6 +113,14 @@ TEST(CudaTraining, WhatTheCardLacksIsNamedBeforeTheFirstStep) {
   };
   EXPECT_EQ(refused("weights = { storage = \"mxfp8_e4m3\", master = \"fp32\" }"),
             "cuda: update of float8_e4m3fn with scales");
+  EXPECT_EQ(refused("optimizer.moment2 = { format = \"int8\", block = [1, 64], map = \"dynamic\", "
+                    "min_size = 0 }"),
+            "cuda: moments with map = \"dynamic\"");
+  EXPECT_EQ(refused("optimizer.moment1 = { format = \"fp8_e4m3\", block = [1, 64], expand = true, "
+                    "min_size = 0 }"),
+            "cuda: moments with expand = true");
+  EXPECT_EQ(refused("optimizer.moment1 = { format = \"bf16\", parts = 2, min_size = 0 }"),
+            "cuda: moments in two parts (parts = 2)");
   EXPECT_EQ(refused("inherit = \"mxfp4-sr-rht\""), "trains");
 }
 

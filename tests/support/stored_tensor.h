@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <initializer_list>
 #include <optional>
 #include <vector>
 
@@ -19,17 +20,26 @@ class StoredTensor {
         rows_(rows),
         cols_(cols),
         codes_(backend, static_cast<size_t>(rows) * bytes_of(*cast.element, stride())) {
+    if (cast.parts == 2) low_.emplace(backend, codes_.size());
     if (cast.is_unscaled()) return;
-    scales_.emplace(backend, bytes_of(scale_element(cast), scale_count()));
+    const size_t bytes = bytes_of(scale_element(cast), scale_count());
+    scales_.emplace(backend, bytes);
     tensor_scale_.emplace(backend, sizeof(float));
+    if (!cast.expand) return;
+    powers_.emplace(backend, bytes);
+    centers_.emplace(backend, bytes);
   }
 
   [[nodiscard]] View view() const {
     View view{codes_.data(), *cast_.element, rows_, cols_, stride()};
+    if (low_) view.low = low_->data();
     if (!scales_) return view;
     const bool two_levels = cast_.tensor_scale != ScaleKind::none;
     view.scales = {scales_->data(), &scale_element(cast_), cast_.block,
-                   two_levels ? tensor_scale_->floats() : nullptr};
+                   two_levels ? tensor_scale_->floats() : nullptr, cast_.coding()};
+    if (!cast_.expand) return view;
+    view.scales.power = powers_->floats();
+    view.scales.center = centers_->floats();
     return view;
   }
   [[nodiscard]] Stored stored() const { return {view(), cast_}; }
@@ -83,13 +93,24 @@ class StoredTensor {
     return scales;
   }
   /// Bytes of all scales.
-  [[nodiscard]] std::vector<uint8_t> scale_bytes() const {
-    std::vector<uint8_t> bytes(scales_ ? scales_->size() : 0);
-    if (scales_) backend_.download(bytes.data(), scales_->data(), bytes.size());
-    return bytes;
+  [[nodiscard]] std::vector<uint8_t> scale_bytes() const { return bytes_of_all({&scales_}); }
+  /// Bytes of what lies beside codes and scales: low parts, powers, centers.
+  [[nodiscard]] std::vector<uint8_t> other_bytes() const {
+    return bytes_of_all({&low_, &powers_, &centers_});
   }
 
  private:
+  using Memory = std::optional<BackendMemory>;
+  [[nodiscard]] std::vector<uint8_t> bytes_of_all(std::initializer_list<const Memory*> all) const {
+    std::vector<uint8_t> bytes;
+    for (const Memory* memory : all) {
+      if (!*memory) continue;
+      const size_t before = bytes.size();
+      bytes.resize(before + (*memory)->size());
+      backend_.download(bytes.data() + before, (*memory)->data(), (*memory)->size());
+    }
+    return bytes;
+  }
   [[nodiscard]] int64_t stride() const { return tight_stride(*cast_.element, cols_); }
   [[nodiscard]] int64_t scale_count() const {
     const ScaleShape shape = scale_shape(cast_, rows_, cols_);
@@ -100,7 +121,7 @@ class StoredTensor {
   Operand cast_;
   int64_t rows_, cols_;
   BackendMemory codes_;
-  std::optional<BackendMemory> scales_, tensor_scale_;
+  Memory scales_, tensor_scale_, low_, powers_, centers_;
 };
 
 }  // namespace ng

@@ -1,5 +1,8 @@
 #include "backend/ref/number.h"
 
+#include "format/dynamic_map.h"
+#include "format/expansion.h"
+
 namespace ng::ref {
 namespace {
 
@@ -32,15 +35,30 @@ Reader::Reader(const ConstView& x, bool rounded)
     : x_(x),
       rounded_(rounded),
       fp32_(x.is(fp32_format()) && !x.has_scales()),
-      bf16_(x.is(bf16_format()) && !x.has_scales()),
+      bf16_(x.is(bf16_format()) && x.is_plain()),
       codec_(element_of(x)) {}
 
 float Reader::decoded(int64_t row, int64_t col) const {
   const int bits = x_.element->bits;
-  const float element = codec_.decode(code_at(x_.data, (row * x_.stride + col) * bits, bits));
+  const int64_t first = (row * x_.stride + col) * bits;
+  const uint32_t code = code_at(x_.data, first, bits);
+  const float element = codec_.decode(code);
+  if (x_.low != nullptr) return element + codec_.decode(code_at(x_.low, first, bits));
   if (!x_.has_scales()) return element;
+  if (x_.scales.coding != Coding::elements) return of_coding(code, row, col);
   const float value = element * scale(row, col);
   return x_.scales.tensor == nullptr ? value : value * *x_.scales.tensor;
+}
+
+float Reader::of_coding(uint32_t code, int64_t row, int64_t col) const {
+  const float block = scale(row, col);
+  const Coding coding = x_.scales.coding;
+  if (coding != Coding::expanded)
+    return DynamicMap::of(coding == Coding::positive_dynamic).values()[code] * block;
+  const int64_t at = x_.scale_index(row, col);
+  const ExpandedValues values(
+      {.scale = block, .power = x_.scales.power[at], .center = x_.scales.center[at]});
+  return values.value(static_cast<uint8_t>(code));
 }
 
 float Reader::scale(int64_t row, int64_t col) const {
@@ -49,8 +67,9 @@ float Reader::scale(int64_t row, int64_t col) const {
 }
 
 Writer::Writer(const View& y) : y_(y), now_(y), codec_(element_of(y)) {
-  if (y.has_scales())
-    throw Unsupported(fmt::format("ref: {} with scales as an output", y.element->name));
+  if (!y.is_plain())
+    throw Unsupported(fmt::format("ref: {} {} as an output", y.element->name,
+                                  y.has_scales() ? "with scales" : "in two parts"));
 }
 
 void Writer::put(int64_t row, int64_t col, float value) const {

@@ -18,7 +18,7 @@ using Scratch = std::vector<double>;
 void set_code(std::byte* data, int64_t first, int bits, uint32_t code);
 
 /// The values of a tensor: fl32(fl32(element · scale of its block) · tensor scale) where it has
-/// scales.
+/// scales, or as its coding says; fl32(element + low) where it is in two parts.
 class Reader {
  public:
   /// As they are.
@@ -48,6 +48,7 @@ class Reader {
     return decoded(row, col);
   }
   [[nodiscard]] float decoded(int64_t row, int64_t col) const;
+  [[nodiscard]] float of_coding(uint32_t code, int64_t row, int64_t col) const;
   [[nodiscard]] float scale(int64_t row, int64_t col) const;
 
   ConstView x_;

@@ -31,9 +31,13 @@ Stored as_stored(const ConstView& x) {
   if (x.rows == 0) return stored;
   stored.view = {const_cast<std::byte*>(x.data), *x.element, x.rows, x.cols, x.stride};
   stored.cast.element = x.element;
+  stored.view.low = const_cast<std::byte*>(x.low);
+  if (x.low != nullptr) stored.cast.parts = 2;
   if (!x.has_scales()) return stored;
-  stored.view.scales = {const_cast<std::byte*>(x.scales.data), x.scales.element, x.scales.block,
-                        const_cast<float*>(x.scales.tensor)};
+  stored.view.scales = {
+      const_cast<std::byte*>(x.scales.data), x.scales.element, x.scales.block,
+      const_cast<float*>(x.scales.tensor),   x.scales.coding,  const_cast<float*>(x.scales.power),
+      const_cast<float*>(x.scales.center)};
   stored.cast.scale = ScaleKind::fp32;
   stored.cast.block = x.scales.block;
   return stored;
@@ -105,6 +109,24 @@ std::byte* StoredCodec::memory(const Stretch& at) const {
 
 float* StoredCodec::place(const Stretch& at) const { return reinterpret_cast<float*>(memory(at)); }
 
+CodedStretch StoredCodec::coded(const Stretch& at) const {
+  CodedStretch stretch{.coding = view_.scales.coding,
+                       .codes = memory(at),
+                       .count = at.count,
+                       .block = block_cols(),
+                       .saturates = cast_.overflow == Overflow::saturate};
+  if (view_.low != nullptr) {
+    stretch.low = view_.low + (stretch.codes - view_.data);
+    return stretch;
+  }
+  const int64_t first = scale_at(at);
+  stretch.scales = reinterpret_cast<float*>(view_.scales.data) + first;
+  if (view_.scales.coding != Coding::expanded) return stretch;
+  stretch.powers = view_.scales.power + first;
+  stretch.centers = view_.scales.center + first;
+  return stretch;
+}
+
 const uint16_t* StoredCodec::codes(const Stretch& at, StretchScratch& scratch) const {
   const int bits = view_.element->bits;
   const std::byte* from = memory(at);
@@ -120,6 +142,10 @@ const uint16_t* StoredCodec::codes(const Stretch& at, StretchScratch& scratch) c
 
 const float* StoredCodec::read(const Stretch& at, float* buffer, StretchScratch& scratch) const {
   if (cast_.is_fp32()) return place(at);
+  if (is_coded()) {
+    read_coded(coded(at), buffer);
+    return buffer;
+  }
   if (!view_.has_scales()) {
     if (view_.is(bf16_format()))
       widen_row(reinterpret_cast<const Bf16*>(memory(at)), at.count, buffer);
@@ -326,6 +352,7 @@ void StoredCodec::put(const Stretch& at, const float* elements, StretchScratch& 
 void StoredCodec::write(const Stretch& at, const float* values, float* buffer,
                         StretchScratch& scratch) const {
   if (cast_.is_fp32()) return put(at, values, scratch);
+  if (is_coded()) return write_coded(coded(at), values);
   if (is_e4m3_of_one_scale())
     return store_e4m3(grid_, {values, static_cast<size_t>(at.count)}, encode_scale(),
                       draws_of(at, scratch), memory(at));
@@ -347,6 +374,7 @@ ChunkTensor StoredCodec::chunk_tensor() const {
   if (!*this) return t;
   const std::string_view name = cast_.element->short_name;
   t.kind = Kind::other;
+  if (is_coded()) return t;
   t.data = view_.data;
   t.grid = grid_;
   t.key = key_;

@@ -9,6 +9,7 @@
 #include "backend/cpu/quantize/dequantize.h"
 #include "backend/cpu/quantize/kernels.h"
 #include "backend/cpu/update/chunks.h"
+#include "backend/cpu/update/coded.h"
 #include "backend/cpu/update/stretch.h"
 #include "backend/update_operations.h"
 
@@ -113,6 +114,11 @@ class StoredCodec {
   }
   [[nodiscard]] int64_t blocks_in(const Stretch& at) const;
   [[nodiscard]] std::byte* memory(const Stretch& at) const;
+  /// Not as element · scale, but as coded.h says: such a tensor is only read and written.
+  [[nodiscard]] bool is_coded() const {
+    return view_.low != nullptr || view_.scales.coding != Coding::elements;
+  }
+  [[nodiscard]] CodedStretch coded(const Stretch& at) const;
   [[nodiscard]] const uint16_t* codes(const Stretch& at, StretchScratch& scratch) const;
   /// Null where no draw decides.
   const uint16_t* draws_of(const Stretch& at, StretchScratch& scratch) const;

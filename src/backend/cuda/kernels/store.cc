@@ -123,6 +123,7 @@ struct MoveScale {
 void store_in_blocks(Stream stream, std::string_view operation, const Stored& y, const ConstView& x,
                      const RandomKey& key, const float* amax, const StepControl* control,
                      CardScale* second) {
+  require_elements(y.view);
   store_blocks(stream,
                {.operation = operation,
                 .y = y,

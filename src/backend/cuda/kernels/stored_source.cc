@@ -1,5 +1,7 @@
 #include "backend/cuda/kernels/stored_source.h"
 
+#include "backend/backend.h"
+
 namespace ng::cuda {
 namespace {
 
@@ -10,8 +12,16 @@ ScaleKind scale_kind(const ElementFormat& element) {
 
 }  // namespace
 
+void require_elements(const ConstView& x) {
+  if (x.low != nullptr) throw Unsupported("cuda: moments in two parts (parts = 2)");
+  if (x.scales.coding == Coding::expanded) throw Unsupported("cuda: moments with expand = true");
+  if (x.scales.coding != Coding::elements)
+    throw Unsupported("cuda: moments with map = \"dynamic\"");
+}
+
 StoredSource stored_source(const ConstView& x) {
   if (x.rows == 0) return {};
+  require_elements(x);
   Operand cast;
   cast.element = x.element;
   StoredSource source;

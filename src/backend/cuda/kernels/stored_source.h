@@ -43,6 +43,8 @@ struct StoredSource {
     return tensor != nullptr ? value * *tensor : value;
   }
 };
+/// Throws Unsupported for codes that are no elements, and for values in two parts.
 [[nodiscard]] StoredSource stored_source(const ConstView& x);
+void require_elements(const ConstView& x);
 
 }  // namespace ng::cuda

@@ -7,6 +7,7 @@
 #include "backend/gradient_scale.h"
 #include "backend/ref/number.h"
 #include "backend/ref/operand.h"
+#include "backend/ref/update/coded.h"
 #include "format/scale.h"
 
 namespace ng::ref {
@@ -58,6 +59,8 @@ void store(const Stored& y, std::span<const float> values, const RandomKey& key,
   NG_CHECK(std::ssize(values) == y.view.size() && y.view.is(*y.cast.element), y.view.rows,
            y.view.cols, values.size());
   NG_CHECK(y.view.has_scales() == !y.cast.is_unscaled(), y.cast.element->name);
+  if (y.view.low != nullptr) return store_in_parts(y, values);
+  if (y.view.scales.coding != Coding::elements) return store_coded(y.view, values);
   OperandSpec spec{.cast = y.cast, .rows = y.view.rows, .k = y.view.cols, .hadamard = {}};
   if (encode_scale != 0 && !y.cast.is_unscaled()) spec.cast.scaling = Scaling::delayed;
   std::vector<float> storage(operand_bytes(spec) / sizeof(float));

@@ -1,0 +1,54 @@
+// 256 values of a code of eight bits that lie closer the smaller they are, as Adam's moments do:
+// decades of midpoints, each with twice as many as the one below. [Dettmers et al. 2022, 8-bit
+// optimizers; linear.md 9]
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+
+namespace ng {
+
+/// Values of a block are fl(value of the code · scale), scale its largest magnitude.
+class DynamicMap {
+ public:
+  /// `is_positive`: no value is below zero.
+  [[nodiscard]] static const DynamicMap& of(bool is_positive);
+
+  [[nodiscard]] const std::array<float, 256>& values() const { return values_; }
+  [[nodiscard]] uint8_t code_of_zero() const { return code(0.0f); }
+  /// Of the nearest value to y in [-1, 1], the lower one of two: how many midpoints are below y.
+  [[nodiscard]] uint8_t code(float y) const {
+    unsigned at = first_[bin_of(y)];
+    while (at < middles_.size() && middles_[at] < y) ++at;
+    return static_cast<uint8_t>(at);
+  }
+  /// The same of x under a scale of which `inverse` is fl(1 / scale), infinite below 2^-128.
+  [[nodiscard]] uint8_t code(float x, float inverse) const {
+    const float y = x == 0 ? 0.0f : x * inverse;
+    return code(y > 1 ? 1.0f : y < -1 ? -1.0f : y);
+  }
+
+ private:
+  explicit DynamicMap(bool is_positive);
+
+  // Bins of y: its sign and the leading bits of its magnitude from 2^-23 on, below which there is
+  // no midpoint.
+  static constexpr int kBinBits = 6;  // of the mantissa
+  static constexpr int kShift = 23 - kBinBits;
+  static constexpr uint32_t kLeast = (127u - 23) << kBinBits;
+  static constexpr uint32_t kBins = (23u << kBinBits) + 2;  // of a sign
+  [[nodiscard]] static uint32_t bin_of(float y) {
+    const auto bits = std::bit_cast<uint32_t>(y);
+    const uint32_t magnitude = (bits & 0x7FFFFFFFu) >> kShift;
+    uint32_t bin = magnitude < kLeast ? 0 : magnitude - kLeast + 1;
+    if (bin >= kBins) bin = kBins - 1;  // NaN has some code
+    return bin + (bits >> 31) * kBins;
+  }
+
+  std::array<float, 256> values_;
+  std::array<float, 255> middles_;          ///< fl((a + b) / 2)
+  std::array<uint8_t, 2 * kBins> first_{};  ///< how many midpoints are below all of a bin
+};
+
+}  // namespace ng
