@@ -163,6 +163,33 @@ TEST_F(SessionCarry, MastersAndMomentsBecomeWhatTheyStandFor) {
   EXPECT_EQ(back.carried.changed_weights, 0u);
 }
 
+// Values of a map, and a power of values, are read as what they stand for.
+TEST_F(SessionCarry, MomentsThatAreNoElementsBecomeWhatTheyStandFor) {
+  interrupt(wide("fp32"), 3);
+  write_file_atomically(in("parts.toml"),
+                        "name = 'parts'\noptimizer.moment1 = {format = 'bf16', parts = 2}\n"
+                        "optimizer.moment2 = {format = 'bf16', parts = 2}\n");
+  const std::pair<std::string, double> kLost[] = {
+      {"adam8bit", 0.02}, {"coat-adamw", 0.04}, {in("parts.toml"), 0x1p-16}};
+  for (const auto& [recipe, most] : kLost)
+    for (const char* moment : {"moment1.", "moment2."}) {
+      SCOPED_TRACE(recipe + " " + moment);
+      const Floats want = tensor(checkpoint(3), std::string(moment) + kUp);
+      Carried narrow(wide(recipe), checkpoint(3), "fp32");
+      EXPECT_GT(narrow.carried.changed_moments, 0u);
+      Carried again(wide("fp32"), narrow.save(in("narrow")), recipe);
+      const Floats have = tensor(again.save(in("wide")), std::string(moment) + kUp);
+      ASSERT_EQ(have.size(), want.size());
+      double lost = 0, all = 0;
+      for (size_t i = 0; i < want.size(); ++i) {
+        lost += std::fabs(have[i] - want[i]);
+        all += std::fabs(want[i]);
+      }
+      EXPECT_GT(lost, 0);
+      EXPECT_LE(lost, most * all);
+    }
+}
+
 TEST_F(SessionCarry, CountsWhatIsRounded) {
   interrupt(wide("fp32"), 3);
   Carried carried(wide("naive-bf16"), checkpoint(3), "fp32");
