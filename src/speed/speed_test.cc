@@ -112,10 +112,15 @@ TEST(UpdateSpeed, OfEveryRuleAndStorage) {
               1 + 2 * (2 + 1 + 2) + 1, 1e-3);
   EXPECT_EQ(bytes_of("adamw-fp8-states: fp32, moments fp8_e4m3 1x128, bf16"),
             2 * (4 + 1 + 4.0 / 128 + 2) + 4);
+  EXPECT_NEAR(bytes_of("coat-adamw: fp32, moments fp8_e4m3 1x128 expand"),
+              2 * (4 + 2 * (1 + 12.0 / 128)) + 4, 1e-3);
+  EXPECT_NEAR(bytes_of("adam8bit: fp32, moments int8 1x256 dynamic"),
+              2 * (4 + 2 * (1 + 4.0 / 256)) + 4, 1e-3);
+  EXPECT_EQ(bytes_of("fp32, moments bf16 in two parts"), 2 * (4 + 2 * 4) + 4);
   EXPECT_EQ(bytes_of("sgd fp32"), 2 * (4 + 4) + 4);
   EXPECT_EQ(bytes_of("muon fp32"), 2 * (4 + 4) + 4);
   EXPECT_NEAR(bytes_of("adam_mini bf16 stochastic"), 2 * (2 + 4) + 4, 2 * 4.0 / 128 + 1e-3);
-  EXPECT_EQ(speeds.updates.size(), 29U);
+  EXPECT_EQ(speeds.updates.size(), 32U);
   EXPECT_GT(speeds.bandwidth(), 0);
   for (const UpdateSpeed& speed : speeds.updates) {
     EXPECT_GT(speed.elements_per_second, 0) << speed.name;

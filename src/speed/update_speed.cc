@@ -56,6 +56,21 @@ void add_rules(std::vector<UpdateCase>& all, const std::string& name, const Oper
   add("stochastic, momentum_feedback", UpdateRule::stochastic, 8, true);
 }
 
+/// Moments that are not element · scale.
+void add_coded_moments(std::vector<UpdateCase>& all) {
+  Operand expand = operand_of("fp8_e4m3"), map = operand_of("int8"), parts = operand_of("bf16");
+  expand.block = {.kind = Block::Kind::tile, .rows = 1, .cols = 128};
+  expand.expand = true;
+  map.block = {.kind = Block::Kind::tile, .rows = 1, .cols = 256};
+  map.map = CodeMap::dynamic;
+  parts.parts = 2;
+  for (const auto& [name, moment] :
+       {std::pair{"coat-adamw: fp32, moments fp8_e4m3 1x128 expand", expand},
+        {"adam8bit: fp32, moments int8 1x256 dynamic", map},
+        {"fp32, moments bf16 in two parts", parts}})
+    all.push_back({.name = name, .optimizer = {.moment1 = moment, .moment2 = moment}});
+}
+
 /// The recipes' storages and states, AdamW in FP32 first. [recipes.md §7]
 std::vector<UpdateCase> update_cases() {
   using Kind = OptimizerRecipe::Kind;
@@ -79,6 +94,7 @@ std::vector<UpdateCase> update_cases() {
        .gradient = with_pow2_scale("fp8_e4m3")});
   all.push_back({.name = "adamw-fp8-states: fp32, moments fp8_e4m3 1x128, bf16",
                  .optimizer = {.moment1 = blocks, .moment2 = drawn("bf16")}});
+  add_coded_moments(all);
   all.push_back({.name = "sgd fp32", .optimizer = UpdateCase::fp32_moments(Kind::sgd)});
   for (const auto& [name, kind] : {std::pair{"adam_mini", Kind::adam_mini}, {"muon", Kind::muon}}) {
     const OptimizerRecipe optimizer = UpdateCase::fp32_moments(kind);
@@ -93,10 +109,11 @@ std::vector<UpdateCase> update_cases() {
 /// Bytes of a tensor with its scales.
 double stored_bytes(const View& view, const Operand& cast) {
   if (view.rows == 0) return 0;
-  double bits = view.element->bits * static_cast<double>(view.size());
+  double bits = view.element->bits * cast.parts * static_cast<double>(view.size());
   if (view.has_scales()) {
     const ScaleShape scales = scale_shape(cast, view.rows, view.cols);
-    bits += static_cast<double>(scales.rows * scales.cols) * view.scales.element->bits;
+    bits += static_cast<double>(scales.rows * scales.cols) * numbers_per_block(cast) *
+            view.scales.element->bits;
   }
   return bits / 8;
 }

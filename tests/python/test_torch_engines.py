@@ -241,8 +241,12 @@ def on_cuda_that_is_not_there(recipe, steps=2):
 
 @has_fakes
 @pytest.mark.parametrize(
-    "recipe", [r for r in _core.recipe_names()
-               if not r.startswith("precision-aware") and r not in KERNELS_ONLY]
+    "recipe",
+    [
+        r
+        for r in _core.recipe_names()
+        if not r.startswith("precision-aware") and r not in KERNELS_ONLY
+    ],
 )
 def test_steps_wait_for_no_value(recipe):
     on_cuda_that_is_not_there(recipe)
