@@ -41,9 +41,8 @@ inline std::vector<Isa> tested_isas() {
   std::vector<Isa> all = supported_isas();
   const Isa strongest = all.back();
   if (kSanitized)
-    std::erase_if(all, [&](Isa isa) {
-      return isa != Isa::scalar && isa != Isa::avx2 && isa != strongest;
-    });
+    std::erase_if(
+        all, [&](Isa isa) { return isa != Isa::scalar && isa != Isa::avx2 && isa != strongest; });
   return all;
 }
 
