@@ -1,12 +1,12 @@
 #include "format/operand_table.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "format/codec.h"
 #include "format/exmy.h"
+#include "format/operand_rows.h"
 #include "format/operand_values.h"
 
 namespace ng {
@@ -14,60 +14,6 @@ namespace {
 
 using Kind = OperandKeyUse::Kind;
 using Part = OperandKeyUse::Part;
-
-template <class Enum>
-Choices<Enum> named(std::span<const Enum> values) {
-  Choices<Enum> choices;
-  for (const Enum value : values) choices.items.emplace_back(name_of(value), value);
-  return choices;
-}
-
-template <class Member>
-auto of(Member Operand::*member) {
-  return [member](auto& o) -> auto& { return o.*member; };
-}
-
-/// The rows in the making; each has a member of Operand.
-struct Rows {
-  std::vector<OperandKey> keys;
-
-  template <class Member>
-  void add(Member Operand::*member, Key<Operand> key, OperandKeyUse use) {
-    use.forget = [member](Operand& o) { o.*member = Operand{}.*member; };
-    keys.push_back({std::move(key), std::move(use)});
-  }
-
-  template <class Enum>
-  void choice(const char* path, Enum Operand::*member, const Choices<Enum>& choices,
-              const char* doc, OperandKeyUse use) {
-    use.values = choices.names();
-    add(member, choice_key<Operand>(path, of(member), choices, doc), std::move(use));
-  }
-  void integer(const char* path, int Operand::*member, IntegerRange range, const char* doc,
-               OperandKeyUse use) {
-    use.kind = Kind::integer;
-    add(member, integer_key<Operand>(path, of(member), range, doc), std::move(use));
-  }
-  void number(const char* path, float Operand::*member, NumberRange range, const char* doc,
-              OperandKeyUse use) {
-    use.kind = Kind::number;
-    add(member, number_key<Operand>(path, of(member), range, doc), std::move(use));
-  }
-  /// Of the newest row.
-  void equation(const char* text) { keys.back().equation = text; }
-  void beside(const char* keys_beside) { keys.back().beside = keys_beside; }
-  /// read(item) is a Member, print(member) its text.
-  template <class Member, class Read, class Print>
-  void own(KeyRow row, Member Operand::*member, const Read& read, const Print& print,
-           OperandKeyUse use) {
-    add(member,
-        {std::move(row), [=](Operand& o, const TomlItem& item) { o.*member = read(item); },
-         [=](const Operand& o) { return print(o.*member); }},
-        std::move(use));
-  }
-};
-
-constexpr int64_t kMostMinSize = std::numeric_limits<int>::max();
 
 /// What examples stand beside.
 constexpr const char* kInBf16 = "format = \"bf16\"";
@@ -79,7 +25,7 @@ constexpr const char* kInDelayedFp8 = "format = \"fp8_e4m3\", scaling = \"delaye
 constexpr KeyNeed kTensorScale = {
     "a tensor_scale", [](const Operand& o) { return o.tensor_scale != ScaleKind::none; }};
 
-void add_element(Rows& rows) {
+void add_element(OperandRows& rows) {
   rows.keys.push_back(
       {{{.path = "format",
          .expected = one_of(operand_names()),
@@ -108,7 +54,7 @@ void add_element(Rows& rows) {
       {.field = "element"});
 }
 
-void add_scale(Rows& rows) {
+void add_scale(OperandRows& rows) {
   rows.own({.path = "block",
             .expected = std::string(kOperandBlockExpected),
             .doc = "values that share a scale: all, a row, or r rows of c values each, c along the "
@@ -125,7 +71,8 @@ void add_scale(Rows& rows) {
   using enum ScaleKind;
   constexpr ScaleKind kKinds[] = {none, fp32, pow2, e8m0, e4m3};
   rows.choice(
-      "scale", &Operand::scale, named<ScaleKind>(kKinds), "what a block's scale is written in",
+      "scale", &Operand::scale, named_choices<ScaleKind>(kKinds),
+      "what a block's scale is written in",
       {.part = Part::scale, .field = "scale", .flag = {5, "none, fp32, pow2, e8m0 or e4m3"}});
   rows.equation("value = element · scale; pow2 and e8m0: scale = 2^e; e4m3: a number of E4M3");
   rows.beside(kInMxfp4);
@@ -134,7 +81,8 @@ void add_scale(Rows& rows) {
     read(o, item);
     o.scale_rule = o.scale == e4m3 ? ScaleRule::nearest : ScaleRule::floor;
   };
-  rows.choice("tensor_scale", &Operand::tensor_scale, named<ScaleKind>(std::span(kKinds).first(3)),
+  rows.choice("tensor_scale", &Operand::tensor_scale,
+              named_choices<ScaleKind>(std::span(kKinds).first(3)),
               "second scale, of the whole tensor or of a tensor_block, above e4m3 scales",
               {.part = Part::scale,
                .field = "tensor_scale",
@@ -143,7 +91,7 @@ void add_scale(Rows& rows) {
   rows.beside(kInNvfp4);
 }
 
-void add_tensor_block(Rows& rows) {
+void add_tensor_block(OperandRows& rows) {
   rows.own({.path = "tensor_block",
             .expected = std::string(kTensorBlockExpected),
             .doc = "values that share a second scale: all, a row, or r rows of c values each",
@@ -159,7 +107,7 @@ void add_tensor_block(Rows& rows) {
                        "linear.dgrad.weight", "linear.wgrad.grad", "linear.wgrad.input"}});
 }
 
-void add_delayed(Rows& rows) {
+void add_delayed(OperandRows& rows) {
   const KeyNeed delayed = {"scaling = \"delayed\"",
                            [](const Operand& o) { return o.scaling == Scaling::delayed; }};
   rows.choice<Scaling>("scaling", &Operand::scaling,
@@ -183,8 +131,8 @@ void add_delayed(Rows& rows) {
   rows.equation("scale = 2^margin · amax of the history / fit");
 }
 
-void add_rule(Rows& rows) {
-  rows.choice("scale_rule", &Operand::scale_rule, named(scale_rules()),
+void add_rule(OperandRows& rows) {
+  rows.choice("scale_rule", &Operand::scale_rule, named_choices(scale_rules()),
               "how an e8m0 scale (floor ... mse) or an e4m3 scale (nearest, up) is rounded",
               {.part = Part::scale,
                .field = "scale_rule",
@@ -196,7 +144,7 @@ void add_rule(Rows& rows) {
   rows.beside(kInNvfp4);
 }
 
-void add_scale_of(Rows& rows) {
+void add_scale_of(OperandRows& rows) {
   rows.choice<ScaleOf>(
       "scale_of", &Operand::scale_of,
       {{{"amax", ScaleOf::amax}, {"rms", ScaleOf::rms}, {"mean_abs", ScaleOf::mean_abs}}},
@@ -210,7 +158,7 @@ void add_scale_of(Rows& rows) {
   rows.beside(kInMxfp4);
 }
 
-void add_fits(Rows& rows) {
+void add_fits(OperandRows& rows) {
   rows.own(
       {.path = "fit",
        .expected = std::string(kFitsExpected),
@@ -248,7 +196,7 @@ void add_fits(Rows& rows) {
   rows.beside(kInNvfp4);
 }
 
-void add_rounding(Rows& rows) {
+void add_rounding(OperandRows& rows) {
   rows.choice<Rounding>("rounding", &Operand::rounding,
                         {{{"nearest", Rounding::nearest},
                           {"stochastic", Rounding::stochastic},
@@ -283,7 +231,7 @@ void add_rounding(Rows& rows) {
 }
 
 /// What becomes of values that an element cannot hold, and how they are kept from that.
-void add_range(Rows& rows) {
+void add_range(OperandRows& rows) {
   rows.choice<Overflow>(
       "overflow", &Operand::overflow,
       {{{"saturate", Overflow::saturate}, {"special", Overflow::special}}},
@@ -317,7 +265,7 @@ void add_range(Rows& rows) {
   rows.keys.back().example = "0.75";
 }
 
-void add_from(Rows& rows) {
+void add_from(OperandRows& rows) {
   rows.choice<From>("from", &Operand::from,
                     {{{"original", From::original}, {"fprop", From::fprop}}},
                     "what a backward operand is made of: the tensor, or what the forward GEMM read "
@@ -328,7 +276,7 @@ void add_from(Rows& rows) {
   rows.beside(kInNvfp4);
 }
 
-void add_gradient(Rows& rows) {
+void add_gradient(OperandRows& rows) {
   const std::vector<std::string_view> places = {"linear.fprop.input", "linear.fprop.weight"};
   const KeyNeed dge = {"gradient = \"dge\"",
                        [](const Operand& o) { return o.gradient == RoundingGradient::dge; }};
@@ -352,60 +300,11 @@ void add_gradient(Rows& rows) {
   rows.beside("format = \"mxfp4\", gradient = \"dge\"");
 }
 
-/// Of optimizers' states. [linear.md 9]
-void add_state(Rows& rows) {
-  const std::vector<std::string_view> places(kStateOperands.begin(), kStateOperands.end());
-  rows.choice<CodeMap>(
-      "map", &Operand::map, {{{"none", CodeMap::none}, {"dynamic", CodeMap::dynamic}}},
-      "what codes of int8 stand for: their numbers, or 256 values that lie closer the smaller they "
-      "are, in moment2 none below zero",
-      {.places = places});
-  rows.equation(
-      "dynamic: scale · 0, ± (0.1 + 0.45 · (2j + 1) / n) · 10^(i - 6) or 1; i = 0 ... 6, n = 2^i, "
-      "2^(i + 1) of one sign, j < n; scale = amax of the block");
-  rows.keys.back().example = "\"dynamic\"";
-  rows.beside("format = \"int8\", block = [1, 256]");
-  rows.add(&Operand::expand,
-           boolean_key<Operand>("expand", of(&Operand::expand),
-                                "whether a power of each block's values is stored, by which they "
-                                "fill the range of e4m3"),
-           {.kind = Kind::boolean, .places = places});
-  rows.equation(
-      "x = ± (|q| · scale)^(1/k) · c; c = √(M · μ), k = ⌊16 · log2 100352 / log2(M / μ)⌋ / 16, M "
-      "and μ the largest and the smallest magnitude of the block, not counting 0");
-  rows.beside("format = \"fp8_e4m3\", block = [1, 128]");
-  rows.integer("parts", &Operand::parts, {1, 2},
-               "numbers of bf16 that stand for a value: it rounded, and what that lost",
-               {.places = places});
-  rows.equation("2: x = hi + lo, hi = BF16(x), lo = BF16(x - hi)");
-  rows.keys.back().example = "2";
-  rows.beside(kInBf16);
-}
-
-/// Which of them are too small for it.
-void add_min_size(Rows& rows) {
-  rows.own(
-      {.path = "min_size",
-       .expected = text_of(IntegerRange{0, kMostMinSize}),
-       .doc = "moments of fewer values are FP32; without it 4096, in narrowgauge update 0",
-       .type = "integer",
-       .example = "4096",
-       .beside = kInBf16},
-      &Operand::min_size,
-      [](const TomlItem& item) {
-        return static_cast<int>(read_integer(item, {0, kMostMinSize}));
-      },
-      [](int size) { return size == Operand::kNoMinSize ? "" : print_value(int64_t{size}); },
-      {.kind = Kind::integer,
-       .need = {"a format narrower than fp32", [](const Operand& o) { return !o.is_fp32(); }},
-       .places = {kStateOperands.begin(), kStateOperands.end()}});
-}
-
 }  // namespace
 
 const std::vector<OperandKey>& operand_keys() {
   static const std::vector<OperandKey> keys = [] {
-    Rows rows;
+    OperandRows rows;
     add_element(rows);
     add_scale(rows);
     add_tensor_block(rows);
@@ -417,8 +316,7 @@ const std::vector<OperandKey>& operand_keys() {
     add_range(rows);
     add_from(rows);
     add_gradient(rows);
-    add_state(rows);
-    add_min_size(rows);
+    add_state_keys(rows);
     return rows.keys;
   }();
   return keys;

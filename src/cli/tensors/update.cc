@@ -98,9 +98,9 @@ what capture and trace write, in models and in runs; a gradient is (r, c) then, 
 OUT gets, after N updates, stepN.weight, stepN.master, stepN.moment1 and the other states that the
 recipe keeps, as F32, and of what is stored narrow .codes, .scale and .tensor_scale as cast writes
 them; of a moment by parts .low.codes, too, by expand .power and .center. Those and moments by map
-are in the first update what the file says, whatever storing would round. Gradients are used as they are: nothing clips or rounds them, no noise is added. Nothing is
-skipped either: what goes beyond the range of its format is named and becomes its largest value.
-Of each step: the norms of what the stored weight changed by (D) and of what was asked (lr u),
+are in the first update what the file says, whatever storing would round. Gradients are used as they
+are: nothing clips or rounds them, no noise is added. Nothing is skipped either: what goes beyond
+the range of its format is named and becomes its largest value. Of each step: the norms of what the stored weight changed by (D) and of what was asked (lr u),
 ratio = |D| / |lr u|, projection = <D, lr u> / |lr u|^2, the cosine between both, the share of
 weights that changed, and the alpha of precision_aware; null (-) is what is not defined.)";
 

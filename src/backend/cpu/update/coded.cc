@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/cpu/update/stored.h"
 #include "format/dynamic_map.h"
 #include "format/expansion.h"
 #include "math/bf16.h"
@@ -101,6 +102,24 @@ void write_coded(const CodedStretch& to, const float* values) {
   if (to.coding == Coding::elements) return write_parts(to, values);
   if (to.coding == Coding::expanded) return write_expanded(to, values);
   write_mapped(to, DynamicMap::of(to.coding == Coding::positive_dynamic), values);
+}
+
+CodedStretch StoredCodec::coded(const Stretch& at) const {
+  CodedStretch stretch{.coding = view_.scales.coding,
+                       .codes = memory(at),
+                       .count = at.count,
+                       .block = block_cols(),
+                       .saturates = cast_.overflow == Overflow::saturate};
+  if (view_.low != nullptr) {
+    stretch.low = view_.low + (stretch.codes - view_.data);
+    return stretch;
+  }
+  const int64_t first = scale_at(at);
+  stretch.scales = reinterpret_cast<float*>(view_.scales.data) + first;
+  if (view_.scales.coding != Coding::expanded) return stretch;
+  stretch.powers = view_.scales.power + first;
+  stretch.centers = view_.scales.center + first;
+  return stretch;
 }
 
 }  // namespace ng::cpu

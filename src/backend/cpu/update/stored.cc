@@ -109,24 +109,6 @@ std::byte* StoredCodec::memory(const Stretch& at) const {
 
 float* StoredCodec::place(const Stretch& at) const { return reinterpret_cast<float*>(memory(at)); }
 
-CodedStretch StoredCodec::coded(const Stretch& at) const {
-  CodedStretch stretch{.coding = view_.scales.coding,
-                       .codes = memory(at),
-                       .count = at.count,
-                       .block = block_cols(),
-                       .saturates = cast_.overflow == Overflow::saturate};
-  if (view_.low != nullptr) {
-    stretch.low = view_.low + (stretch.codes - view_.data);
-    return stretch;
-  }
-  const int64_t first = scale_at(at);
-  stretch.scales = reinterpret_cast<float*>(view_.scales.data) + first;
-  if (view_.scales.coding != Coding::expanded) return stretch;
-  stretch.powers = view_.scales.power + first;
-  stretch.centers = view_.scales.center + first;
-  return stretch;
-}
-
 const uint16_t* StoredCodec::codes(const Stretch& at, StretchScratch& scratch) const {
   const int bits = view_.element->bits;
   const std::byte* from = memory(at);
