@@ -162,7 +162,8 @@ if(TARGET ng_cards)
   target_compile_definitions(card_test PRIVATE NG_SOURCE_DIR=".")
   target_compile_options(card_test PRIVATE ${NG_TEST_OPTIONS})
   target_precompile_headers(card_test REUSE_FROM ng_test_headers)
-  set_target_properties(card_test PROPERTIES UNITY_BUILD ${NG_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  set_target_properties(card_test PROPERTIES UNITY_BUILD ${NG_UNITY} UNITY_BUILD_BATCH_SIZE 8
+                                             EXPORT_COMPILE_COMMANDS OFF)  # others' sources
 endif()
 list(JOIN NG_FOLDERS "," folders)
 target_compile_definitions(layout_test PRIVATE NG_FOLDERS="${folders},cli")
