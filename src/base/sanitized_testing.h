@@ -35,8 +35,8 @@ inline bool is_left_out() {
   return kSanitized && ++number * kGolden >> 29 != 0;
 }
 
-/// The instruction sets that kernels which do not multiply are tried on: all; under sanitizers the
-/// weakest and the strongest of each width, for what lies between runs the same kernels.
+/// The instruction sets that kernels which do not multiply are tried on: all; under sanitizers
+/// scalar, AVX2 and the strongest, for what lies between has no such kernels of its own.
 inline std::vector<Isa> tested_isas() {
   std::vector<Isa> all = supported_isas();
   const Isa strongest = all.back();

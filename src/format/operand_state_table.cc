@@ -31,7 +31,7 @@ void add_state(OperandRows& rows) {
            {.kind = Kind::boolean, .places = places});
   rows.equation(
       "x = ± (|q| · scale)^(1/k) · c; c = √(M · μ), k = ⌊16 · log2 100352 / log2(M / μ)⌋ / 16, M "
-      "and μ the largest and the smallest magnitude of the block, not counting 0");
+      "and μ the largest and the smallest magnitude of the block, not counting 0, + 1e-30");
   rows.beside("format = \"fp8_e4m3\", block = [1, 128]");
   rows.integer("parts", &Operand::parts, {1, 2},
                "numbers of bf16 that stand for a value: it rounded, and what that lost",

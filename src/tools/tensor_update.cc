@@ -32,8 +32,13 @@ TensorUpdate::TensorUpdate(Run& run, const Setup& setup)
   }
   if (weight.carry.rows > 0)
     states_.push_back({has_residual() ? "residual" : "compensation", stored_plainly(weight.carry)});
-  program_ = run.record([&] { update(0, 0, {}, report_); });
-  run.reserve({&program_});
+  plan();
+}
+
+// Again where moments are of other types: Muon has other tensors for them.
+void TensorUpdate::plan() {
+  program_ = run_.record([&] { update(0, 0, {}, report_); });
+  run_.reserve({&program_});
 }
 
 const NamedState* TensorUpdate::find(std::string_view name) const {
@@ -59,14 +64,17 @@ void TensorUpdate::give(const NamedState& state, std::span<const float> values) 
   run_.upload(exact.view.as<float>().data, values);
   given_.emplace_back(&moment, moment);
   moment = exact;
+  plan();
 }
 
 void TensorUpdate::store_given() {
+  if (given_.empty()) return;
   for (const auto& [moment, stored] : given_) {
     run_.execute(Store{.y = stored, .x = moment->view, .key = {}});
     *moment = stored;
   }
   given_.clear();
+  plan();
 }
 
 void TensorUpdate::update(float lr, int64_t step, std::span<const float> moves,

@@ -58,6 +58,7 @@ class TensorUpdate {
   /// look at values.
   void measure(const View& gradient);
   void store_given();
+  void plan();
   [[nodiscard]] Update along(const View& direction, float lr, int64_t step,
                              UpdateReport* report) const;
 

@@ -73,6 +73,26 @@ TEST_P(UpdateMoments, AreNarrowWhateverTheirSizeWithoutTheKey) {
   EXPECT_EQ(report_.stored[1], "moment1 int8 block 1x16 map dynamic");
 }
 
+// Muon has other tensors for a moment that the file gives, in FP32, than for a narrow one.
+TEST_P(UpdateMoments, OfMuonMayBeGiven) {
+  for (const char* moment : {"{ format = 'int8', block = [1, 16], map = 'dynamic' }",
+                             "{ format = 'fp8_e4m3', block = [1, 128], expand = true }",
+                             "{ format = 'bf16', parts = 2 }"}) {
+    SCOPED_TRACE(moment);
+    settings_.show = {1, 2};
+    take("weight", {2, 16}, std::vector<float>(32, 1.0f));
+    take("grad", {2, 2, 16}, std::vector<float>(64, 1e-3f));
+    std::vector<float> momentum(32, 0.0f);
+    momentum[5] = 3;
+    take("state.momentum", {2, 16}, momentum);
+    const std::string recipe =
+        "optimizer.kind = 'muon'\noptimizer.moment1 = " + std::string(moment);
+    const io::Safetensors out = update(recipe);
+    EXPECT_NEAR(io::to_floats(out.at("step1.momentum"))[5], 3 * 0.95, 0.1);
+    EXPECT_NE(io::to_floats(out.at("step1.weight"))[5], io::to_floats(out.at("step1.weight"))[6]);
+  }
+}
+
 // With a constant gradient v should come to g². In two parts it stalls where its steps are less
 // than half of the last bit of lo, 0.1 to 1 % below; in BF16 alone far sooner, as 0.999 is 1 there.
 TEST_P(UpdateMoments, InTwoPartsComeCloseToAMeanAndStall) {

@@ -100,10 +100,10 @@ recipe keeps, as F32, and of what is stored narrow .codes, .scale and .tensor_sc
 them; of a moment by parts .low.codes, too, by expand .power and .center. Those and moments by map
 are in the first update what the file says, whatever storing would round. Gradients are used as they
 are: nothing clips or rounds them, no noise is added. Nothing is skipped either: what goes beyond
-the range of its format is named and becomes its largest value. Of each step: the norms of what the
-stored weight changed by (D) and of what was asked (lr u), ratio = |D| / |lr u|, projection =
-<D, lr u> / |lr u|^2, the cosine between both, the share of weights that changed, and the alpha of
-precision_aware; null (-) is what is not defined.)";
+the range of its format is named and becomes its largest value, in moments by expand and in parts
+NaN. Of each step: the norms of what the stored weight changed by (D) and of what was asked (lr u),
+ratio = |D| / |lr u|, projection = <D, lr u> / |lr u|^2, the cosine between both, the share of
+weights that changed, and the alpha of precision_aware; null (-) is what is not defined.)";
 
 void declare_update(Flags flags, UpdateArgs& args) {
   UpdateFileSettings& s = args.settings;
