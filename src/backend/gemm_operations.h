@@ -54,8 +54,8 @@ struct PrepareBoth {
 /// per uint16, row-major in the shape of values) where non-null, and null for FP32 elements. What
 /// decodes all of them where non-null, of casts with scales: multipliers of the blocks, shaped as
 /// scale_shape() says of the operand, NaN for E8M0's 0xFF, negative of blocks with the second of a
-/// list of elements, and the numbers of the second level,
-/// shaped as tensor_scale_shape() says, else 1.
+/// list of elements, and the numbers of the second level, shaped as tensor_scale_shape() says,
+/// else 1.
 struct Unpack {
   static constexpr std::string_view kName = "unpack";
   static constexpr TimeKind kTime = TimeKind::elementwise;

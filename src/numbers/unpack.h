@@ -43,8 +43,7 @@ class CodeTable {
 
 /// Fills codes, scales, scale_codes and tensor_scale of `out`, whose other fields are set: its rows
 /// and cols may be fewer than the operand's. `packed`, of no list of elements, was prepared by
-/// ng::cpu. Codes of elements of
-/// at most 8 bits go to `bytes` instead, where there is one.
+/// ng::cpu. Codes of elements of at most 8 bits go to `bytes` instead, where there is one.
 void unpack_operand(const PackedOperand& packed, const CodeTable& table, NarrowMatrix& out,
                     Threads threads, const ByteCodes& bytes = {});
 

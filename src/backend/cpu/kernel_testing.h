@@ -125,7 +125,7 @@ inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) 
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
 }
 
-/// Runs the checks of `body` on every instruction set.
+/// Runs the checks of `body` on every one of tested_isas().
 template <class Body>
 void on_every_isa(const Body& body) {
   for (const Isa isa : tested_isas()) {
@@ -136,8 +136,8 @@ void on_every_isa(const Body& body) {
   force_isa("auto");
 }
 
-/// Runs `kernel(workspace)`, which returns its results, on every instruction set with 1, 2 and 3
-/// threads; expects the same bits from all and returns them.
+/// Runs `kernel(workspace)`, which returns its results, on every one of tested_isas() with 1, 2 and
+/// 3 threads; expects the same bits from all and returns them.
 template <class Kernel>
 std::vector<float> on_every_machine(const Kernel& kernel) {
   std::vector<float> first;

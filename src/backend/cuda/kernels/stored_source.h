@@ -44,7 +44,8 @@ struct StoredSource {
   }
 };
 /// Throws Unsupported for codes that are no elements, and for values in two parts.
-[[nodiscard]] StoredSource stored_source(const ConstView& x);
 void require_elements(const ConstView& x);
+/// Throws as require_elements() does.
+[[nodiscard]] StoredSource stored_source(const ConstView& x);
 
 }  // namespace ng::cuda
