@@ -68,7 +68,8 @@ target_link_libraries(ng_test_headers PRIVATE ng_flags GTest::gtest)
 set(NG_TEST_OPTIONS ${NG_COMPILES_FAST} $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>)
 target_compile_options(ng_test_headers PRIVATE ${NG_TEST_OPTIONS})
 target_precompile_headers(ng_test_headers PRIVATE <gtest/gtest.h> src/base/json.h)
-set_target_properties(ng_test_headers PROPERTIES EXPORT_COMPILE_COMMANDS OFF)  # not for clang-tidy
+set_target_properties(ng_test_headers PROPERTIES EXPORT_COMPILE_COMMANDS OFF  # not for clang-tidy
+                                                 NG_OF_TESTS ON)
 
 # What tests of several folders share. It names no library: each test has those that its part needs.
 file(GLOB support CONFIGURE_DEPENDS tests/support/*.cc)
@@ -77,6 +78,7 @@ add_library(ng_test_support STATIC ${support})
 target_link_libraries(ng_test_support PRIVATE ng_flags)
 target_compile_options(ng_test_support PRIVATE ${NG_TEST_OPTIONS})
 target_include_directories(ng_test_support PUBLIC ${CMAKE_SOURCE_DIR}/tests)
+set_target_properties(ng_test_support PROPERTIES NG_OF_TESTS ON)
 
 # The fast tests of a room are one program, compiled as a few units, for parsing headers is what
 # tests take; slow ones, tests of Highway's code and of ranks have a program per x_test.cc.
@@ -88,7 +90,8 @@ function(ng_add_test_program name folder sources)
   target_compile_definitions(${name} PRIVATE NG_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   target_compile_options(${name} PRIVATE ${NG_TEST_OPTIONS})
   target_precompile_headers(${name} REUSE_FROM ng_test_headers)
-  set_target_properties(${name} PROPERTIES UNITY_BUILD ${NG_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${NG_UNITY} UNITY_BUILD_BATCH_SIZE 8
+                                           NG_OF_TESTS ON)
   set(tests ${name})
   if(name MATCHES "^(e2e|train)_test$")  # long: in parts beside each other
     set(tests ${name}_part0 ${name}_part1 ${name}_part2 ${name}_part3)
