@@ -94,3 +94,30 @@ def paired(differences):
         return Paired(n, mean, sd, 0.0, 1.0 if mean == 0 else 0.0)
     half = two_sided_quantile(CONFIDENCE, n - 1) * error
     return Paired(n, mean, sd, half, two_sided_p(mean / error, n - 1))
+
+
+def pooled(samples):
+    """Deviation of all samples about their own means, and its degrees of freedom.
+
+    >>> deviation, degrees = pooled([[1, 3], [2, 2, 5]])
+    >>> round(deviation, 4), degrees
+    (1.633, 3)
+    """
+    degrees = sum(len(sample) - 1 for sample in samples)
+    if degrees < 1:
+        return math.nan, 0
+    squares = sum((value - mean_of(sample)) ** 2 for sample in samples for value in sample)
+    return math.sqrt(squares / degrees), degrees
+
+
+def holm(values):
+    """p corrected for all of them. [Holm 1979]
+
+    >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
+    [0.03, 0.06, 0.06]
+    """
+    order, corrected, largest = sorted(range(len(values)), key=values.__getitem__), {}, 0.0
+    for rank, index in enumerate(order):
+        largest = max(largest, min(1.0, values[index] * (len(values) - rank)))
+        corrected[index] = largest
+    return [corrected[index] for index in range(len(values))]
