@@ -13,7 +13,9 @@ std::string on_a_grid(const std::string& element) {
   return "weights = { storage = { element = '" + element +
          "', block = 'tensor', scale = 'pow2' }, update = 'stochastic' }\n";
 }
-const std::string kThreeBits = "weight_noise.b_init = 3.0\nweight_noise.b_target = 3.0\n";
+std::string noise_of(const char* bits) {
+  return fmt::format("weight_noise.b_init = {}\nweight_noise.b_target = {}\n", bits, bits);
+}
 
 /// What three steps leave.
 struct Steps {
@@ -55,7 +57,7 @@ constexpr const char* kE5m2 = "{ element = 'e5m2', block = 'tensor', scale = 'po
 
 // Multiples of 1/8 up to 9 of weights in E2M1 take four significant bits.
 TEST(NoisyWeightCast, StepsAreThoseOfBf16WhereNothingIsLost) {
-  const std::string keys = on_a_grid("e2m1") + kThreeBits;
+  const std::string keys = on_a_grid("e2m1") + noise_of("3.0");
   for (const char* backend : {"cpu", "ref"}) {
     const Steps wide = steps_of(keys, "'bf16'", backend);
     EXPECT_EQ(wide.counted.values, 0u) << "nothing to count";
@@ -74,20 +76,31 @@ TEST(NoisyWeightCast, StepsAreThoseOfBf16WhereNothingIsLost) {
 
 // 0, 1, 2 and 4 take three significant bits with noise of three bits: FP6 E3M2, of Table C.1.
 TEST(NoisyWeightCast, TheTablesFormatSufficesWhereNothingIsLost) {
-  const std::string keys = on_a_grid("e2m0fn") + kThreeBits;
+  const std::string keys = on_a_grid("e2m0fn") + noise_of("3.0");
   const Steps narrow = steps_of(keys, "'table'");
   expect_equal(narrow, steps_of(keys, "'bf16'"), "at 3 bits");
   EXPECT_GT(narrow.counted.values, 5000u);
   EXPECT_EQ(narrow.counted.narrowed, 0u);
 }
 
+// With noise of four bits they take four, with noise of five bits five: FP8 E4M3 and E3M4, which it
+// names for up to five.
+TEST(NoisyWeightCast, Fp8SufficesForItsBitsWhereNothingIsLost) {
+  for (const auto& [bits, cast] : {std::pair("4.0", kE4m3), {"5.0", kE3m4}}) {
+    const std::string keys = on_a_grid("e2m0fn") + noise_of(bits);
+    const Steps narrow = steps_of(keys, cast);
+    expect_equal(narrow, steps_of(keys, "'bf16'"), bits);
+    EXPECT_EQ(narrow.counted.narrowed, 0u) << bits;
+  }
+  EXPECT_GT(steps_of(on_a_grid("e2m0fn") + noise_of("5.0"), kE4m3).counted.narrowed, 0u);
+}
+
 // At six bits and more the table names BF16, for any weights; below, FP8 and FP6 lose some.
 TEST(NoisyWeightCast, TheTableFollowsTheBits) {
-  const auto bits = [](const char* b) {
-    return fmt::format("weight_noise.b_init = {}\nweight_noise.b_target = {}\n", b, b);
-  };
-  expect_equal(steps_of(bits("6.0"), "'table'"), steps_of(bits("6.0"), "'bf16'"), "at 6 bits");
-  const Steps fp8 = steps_of(bits("5.0"), "'table'"), fp6 = steps_of(bits("4.0"), "'table'");
+  const std::string six = noise_of("6.0");
+  expect_equal(steps_of(six, "'table'"), steps_of(six, "'bf16'"), "at 6 bits");
+  const Steps fp8 = steps_of(noise_of("5.0"), "'table'"),
+              fp6 = steps_of(noise_of("4.0"), "'table'");
   const auto share = [](const Steps& steps) {
     return static_cast<double>(steps.counted.narrowed) / static_cast<double>(steps.counted.values);
   };

@@ -119,9 +119,14 @@ Json preference_json(const RankMemory& memory, const RankMemory& in_bf16) {
                 {"change", own / bf16 - 1},
                 {"published_change", published}};
   };
+  // The paper's digest does not say what it counts: masters are weights or states.
+  using Kind = MemoryKind;
+  constexpr double kWeights = -0.32, kStates = -0.62;  // published
   return {
-      {"weights", against({MemoryKind::weights, MemoryKind::reference}, -0.32)},
-      {"states", against({MemoryKind::gradients, MemoryKind::master, MemoryKind::moments}, -0.62)}};
+      {"weights", against({Kind::weights, Kind::reference}, kWeights)},
+      {"weights_and_masters", against({Kind::weights, Kind::reference, Kind::master}, kWeights)},
+      {"moments", against({Kind::moments}, kStates)},
+      {"states", against({Kind::gradients, Kind::master, Kind::moments}, kStates)}};
 }
 
 Json pipeline_json(const Planned& planned) {

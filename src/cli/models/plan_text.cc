@@ -103,6 +103,8 @@ std::string fits_text(const Json& plan) {
 std::string preference_text(const Json& preference) {
   std::string text;
   for (const auto& [key, what] : {std::pair("weights", "weights of policy and reference"),
+                                  {"weights_and_masters", "with masters"},
+                                  {"moments", "moments"},
                                   {"states", "gradients, masters and moments"}}) {
     const Json& of = preference[key];
     text += fmt::format("{}: {}, {} in BF16, {}; in RLHF of FP8-LM's paper {:+.0f} %\n", what,
