@@ -242,6 +242,8 @@ Job job_of(const Gemm& out, const MatrixKernels* tiles) {
   job.units = on_tiles ? units_on_tiles(rule) : units_of(job.kernel, job.rule, a.spec, b.spec);
   job.a.units = job.b.units = job.units;
   job.rounds_products = rounds_products(job.rule, a.spec, b.spec);
+  job.kernel_rounds = job.rounds_products && job.units == Units::fp32 &&
+                      a.spec.cast.scale == ScaleKind::e4m3 && b.spec.cast.scale == ScaleKind::e4m3;
   if (job.has_integers()) multiply_integers(job, a.spec, b.spec);
   if (job.units == Units::bf16 && !on_tiles)
     multiply_bf16(job, !are_never_subnormal(a.spec, b.spec));

@@ -33,6 +33,7 @@ struct Job {
   Units units = Units::fp32;
   bool may_flush = false;        // pairs: whether a tile may meet subnormals depends on its values
   bool rounds_products = false;  // Sum::scaled_add: even sums times plain scales need rounding
+  bool kernel_rounds = false;    // and the kernel of scaled sums does it
   bool scaled = false;           // outputs are multiplied at the end
   float factor = 1.0f;           // scaled sums: by this one, which their kernels can do
   int64_t words = 0;             // that int16 sums hold; 0: sums are int32

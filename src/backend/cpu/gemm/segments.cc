@@ -42,6 +42,7 @@ struct Tile {
     run.scales.right_shared = job.b.shares_scales;
     run.words = job.words;
     if (job.left_words != 0) find_piece(run, k);
+    run.rounds_products = job.kernel_rounds;
     if (local.right.factors != nullptr) run.factors = local.right.factors + s * cols;
     return run;
   }
@@ -126,7 +127,7 @@ void sum_in_groups(Tile& tile) {
 
 void sum_one_by_one(Tile& tile) {
   const int64_t segment = tile.job.rule.segment;
-  const bool any_scale = tile.job.rule.sum == Sum::scaled_fma;
+  const bool any_scale = tile.job.rule.sum == Sum::scaled_fma || tile.job.kernel_rounds;
   const int64_t all = tile.count / segment;
   for (int64_t k = 0, s = 0; k < tile.count;) {
     const int64_t length = std::min(segment, tile.count - k);

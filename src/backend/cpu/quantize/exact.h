@@ -1,5 +1,5 @@
 // The scalar definition of an operand's bits, for what the vector kernels leave out: non-finite
-// values, overflow to special codes, 32-bit draws, and lists of elements.
+// values, overflow to special codes and 32-bit draws.
 #pragma once
 
 #include <cstdint>

@@ -50,7 +50,7 @@ bool needs_definition(const Operand& cast) {
   const ElementFormat& element = *cast.element;
   const bool is_rare = element.bits > 8 && element.bits <= 16 && !is_bf16 &&
                        (element.exponent_bits == 8 || element.specials == Specials::fnuz);
-  return (cast.overflow == Overflow::special && !is_bf16) || is_rare || cast.other != nullptr ||
+  return (cast.overflow == Overflow::special && !is_bf16) || is_rare ||
          (cast.rounding == Rounding::stochastic && cast.sr_bits == 32);
 }
 
@@ -113,12 +113,16 @@ QuantizeJob quantize_job(const PackedOperand& packed, const ConstView& source,
   const Operand& cast = spec.cast;
   const PackedLayout layout = packed_layout(spec);
   const bool by_block = !cast.is_unscaled() && cast.block.kind != Block::Kind::tensor;
+  const OtherElement other = other_element(cast);
+  OtherGrid other_grid{.grid = {}, .to = other.to, .back = other.back};
+  if (cast.other != nullptr) other_grid.grid = element_grid(*cast.other, Overflow::saturate);
   return {.spec = spec,
           .layout = layout,
           .plan = plan_of(spec, layout, by_block),
           .source = OperandSource(spec, source, context.key, groups),
           .grid = element_grid(*cast.element, cast.overflow),
-          .other = other_element(cast),
+          .other = other,
+          .other_grid = other_grid,
           .request = scale_request(cast),
           .context = context,
           .storage = packed.storage,

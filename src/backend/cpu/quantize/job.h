@@ -83,6 +83,7 @@ struct QuantizeJob {
   OperandSource source;
   ElementGrid grid;
   OtherElement other;
+  OtherGrid other_grid;  ///< the same for vectors
   ScaleRequest request;
   PrepareContext context;
   std::byte* storage = nullptr;
@@ -98,6 +99,10 @@ struct QuantizeJob {
   /// Of the block at (row, k).
   [[nodiscard]] TwoLevelScale second_level(int64_t row, int64_t k) const {
     return regions ? regions.at(row, k) : request.two_level;
+  }
+  /// What rounds the second element of a list; null: there is none.
+  [[nodiscard]] const OtherGrid* list() const {
+    return spec.cast.other != nullptr ? &other_grid : nullptr;
   }
   /// Operand rows of a panel, by what encodes the operand.
   [[nodiscard]] int64_t panel_rows() const;

@@ -106,6 +106,14 @@ struct ElementGrid {
   bool has_negative_zero = true;
 };
 
+/// The second element of a list, by which a block's values are rounded where its scale is negative.
+/// [format/element_list.h]
+struct OtherGrid {
+  ElementGrid grid;  ///< of an integer
+  float to = 1;      ///< y · to is rounded to integers
+  float back = 1;    ///< elements are -(integer · back)
+};
+
 struct EncodeCounts {
   uint64_t saturated = 0;
   uint64_t flushed = 0;
@@ -125,8 +133,10 @@ struct EncodeTile {
   int64_t rows_per_multiplier = 1;
   bool divides = false;  ///< y = x · prescale / multiplier; elements without -0 only
   float prescale = 1.0f;
-  const uint16_t* draws = nullptr;  ///< null: nearest even; readable to a multiple of 16 columns.
-                                    ///< Draws of 8 bits stand above eight zeros
+  const OtherGrid* other = nullptr;  ///< of lists, which have the form fp32; null: one element
+  const float* decode = nullptr;     ///< lists: as multipliers, negative where `other` rounds
+  const uint16_t* draws = nullptr;   ///< null: nearest even; readable to a multiple of 16 columns.
+                                     ///< Draws of 8 bits stand above eight zeros
   int64_t draw_stride = 0;
   ElementForm form = ElementForm::bf16;  ///< int8 and bf16 for small and integer grids
   float unit = 1;                        ///< int8: value of the integer 1
@@ -134,6 +144,8 @@ struct EncodeTile {
   int64_t out_stride = 0;
 };
 EncodeCounts encode_tile(const ElementGrid& grid, const EncodeTile& tile);
+/// The same of a list of elements, a whole multiple of 16 values in every block.
+EncodeCounts encode_list(const ElementGrid& grid, const EncodeTile& tile);
 
 /// How far sixteen blocks are from their values under one scale each.
 struct BlockTrial {
@@ -149,6 +161,7 @@ struct BlockTrial {
   const float* scales = nullptr;  ///< [16]: decoded is fl(fl(element · scale) · tensor scale)
   const float* tensor_scales = nullptr;  ///< [16]
   bool divides = false;                  ///< y = x / multiplier
+  const OtherGrid* other = nullptr;      ///< rounds in place of the grid
 };
 /// Grids of at most 8 bits.
 [[nodiscard]] constexpr bool is_tried(const ElementGrid& grid) {

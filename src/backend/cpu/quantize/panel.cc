@@ -246,6 +246,8 @@ EncodeTile PanelEncoder::tile_of(const Piece& piece, const PieceValues& values) 
   tile.multiplier_stride = blocks_;
   tile.rows_per_multiplier = job_.plan.tile_rows;
   tile.divides = job_.divides;
+  tile.other = job_.list();
+  tile.decode = scratch_.decode + first_block(piece);
   tile.prescale = job_.spec.cast.prescale;
   tile.form = job_.layout.form;
   tile.unit = job_.layout.unit;
@@ -287,7 +289,7 @@ void PanelEncoder::encode_values(const Piece& piece, EncodeTile& tile, bool by_d
     tile.draws = draws.data;
     tile.draw_stride = draws.stride;
   }
-  totals_.add(encode_tile(job_.grid, tile));
+  totals_.add(tile.other != nullptr ? encode_list(job_.grid, tile) : encode_tile(job_.grid, tile));
   if (job_.spec.cast.subnormals == Subnormals::flush)
     totals_.stats.flushed += flush_subnormals(job_.grid, tile);
 }

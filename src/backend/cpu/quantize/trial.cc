@@ -5,7 +5,7 @@
 #include <hwy/foreach_target.h>  // once per instruction set
 #include <hwy/highway.h>
 
-#include "backend/cpu/quantize/element-inl.h"
+#include "backend/cpu/quantize/list-inl.h"
 #include "base/error.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -30,9 +30,9 @@ HWY_INLINE D16 WithError(BlockTrial::Error kind, const D16& error, const D16& of
   }
 }
 
-template <Variant v>
-void BlockErrorsOf(const ElementGrid& grid, const BlockTrial& trial, double* errors) {
-  const Rules k = RulesOf(grid, {.values = {}, .divides = trial.divides});
+// round(y, draws) -> elements of sixteen scaled values
+template <Variant v, class Round>
+void BlockErrorsBy(const Round& round, const Rules& k, const BlockTrial& trial, double* errors) {
   const F16 multiplier = Load16(trial.multipliers), scale = Load16(trial.scales);
   const F16 tensor_scale = Load16(trial.tensor_scales);
   const D16 exact_scale = LoadAsDouble16(trial.scales);
@@ -41,7 +41,7 @@ void BlockErrorsOf(const ElementGrid& grid, const BlockTrial& trial, double* err
     const float* line = trial.values + i * trial.stride;
     U16 draw = Zero16<uint32_t>();
     if constexpr (v.stochastic) draw = LoadHalves16<uint32_t>(trial.draws + i * trial.draw_stride);
-    const F16 element = RoundElement<v>(k, Scaled<v>(k, Load16(line), multiplier), draw);
+    const F16 element = round(Scaled<v>(k, Load16(line), multiplier), draw);
     const D16 decoded = trial.error == BlockTrial::Error::exact
                             ? Mul(ToDouble(element), exact_scale)
                             : ToDouble(Mul(Mul(element, scale), tensor_scale));
@@ -50,7 +50,26 @@ void BlockErrorsOf(const ElementGrid& grid, const BlockTrial& trial, double* err
   Store16(error, errors);
 }
 
+template <Variant v>
+void BlockErrorsOf(const ElementGrid& grid, const BlockTrial& trial, double* errors) {
+  const Rules k = RulesOf(grid, {.values = {}, .divides = trial.divides});
+  BlockErrorsBy<v>([&](F16 y, U16 draw) HWY_ATTR { return RoundElement<v>(k, y, draw); }, k, trial,
+                   errors);
+}
+
+// By the second element of a list.
+template <bool kStochastic>
+void OtherErrors(const BlockTrial& trial, double* errors) {
+  const OtherRules other = OtherRulesOf(*trial.other);
+  BlockErrorsBy<kOtherVariant<kStochastic>>(
+      [&](F16 y, U16 draw) HWY_ATTR { return RoundOther<kStochastic>(other, y, draw); },
+      other.integers, trial, errors);
+}
+
 void BlockErrors(const ElementGrid& grid, const BlockTrial& trial, double* errors) {
+  if (trial.other != nullptr)
+    return trial.draws == nullptr ? OtherErrors<false>(trial, errors)
+                                  : OtherErrors<true>(trial, errors);
   // A zero's sign is no error.
   if (trial.draws == nullptr)
     BlockErrorsOf<Variant{Kind::small, false, false}>(grid, trial, errors);

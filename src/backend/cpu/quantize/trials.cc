@@ -91,7 +91,8 @@ void choose_scales(const QuantizeJob& job, const SixteenBlocks& blocks, float* d
                   .multipliers = multipliers,
                   .scales = scales,
                   .tensor_scales = blocks.levels ? blocks.levels.tensor : tensors,
-                  .divides = job.divides},
+                  .divides = job.divides,
+                  .other = i > 0 ? job.list() : nullptr},
                  errors);
     for (int64_t b = 0; b < kTrialBlocks; ++b) {
       if (!chooses(job, blocks.amax[b]) || (i > 0 && !(errors[b] < least[b]))) continue;

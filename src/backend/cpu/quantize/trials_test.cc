@@ -51,6 +51,12 @@ std::vector<Operand> choices() {
     casts.push_back(fitted(with_block(operand_of("bf16"), 1, 16, ScaleKind::fp32), {1, 3}, select));
     casts.back().overflow = Overflow::saturate;
   }
+  for (const Select select : {Select::mse, Select::mae, Select::max})
+    for (const auto& [rows, cols] : {std::pair{1, 16}, {16, 16}, {2, 64}, {128, 128}}) {
+      casts.push_back(in_blocks("nvfp4", rows, cols));
+      casts.back().other = &element_format("int4");
+      casts.back().select = select;
+    }
   for (const ScaleKind tensor : {ScaleKind::none, ScaleKind::pow2}) {
     casts.push_back(fitted(operand_of("nvfp4"), {6, 4}));
     casts.back().tensor_scale = tensor;

@@ -49,6 +49,7 @@ struct SegmentRun {
   float factor = 1.0f;     ///< of the results
   int64_t words = 0;       ///< short dots: how many one int16 sum takes, 4 or 8; divides `count`
   int64_t left_words = 0;  ///< matrix tiles: words of a piece of a [tile_panels.h]
+  bool rounds_products = false;       ///< FP32: see ScaledKernel
   const uint32_t* factors = nullptr;  ///< short dots: multiply each int16 sum, pairs of equal int16
                                       ///< [segments · count / words][cols]; null: 1
 };
@@ -56,7 +57,8 @@ struct SegmentRun {
 /// to[i][j] = run.factor · chain of acc = fma(S, fl32(left[i] · right[j]), acc) from from[i][j]
 /// over the segments. S is the chain of a segment from 0, of words the integer sum, |S| < 2^24.
 /// Where both scales are powers of two, they and their products are no subnormals. `from` and `to`
-/// may be the same; unfinished sums may wait in `to`.
+/// may be the same; unfinished sums may wait in `to`. Where run.rounds_products, of FP32 elements,
+/// acc = fl32(acc + fl32(S · fl32(left[i] · right[j]))).
 using ScaledKernel = void(const SegmentRun& run, TileIn from, TileOut to);
 
 /// sums[i][j] += S of all segments, modulo 2^32; the tile has no gaps between its rows. Reads no

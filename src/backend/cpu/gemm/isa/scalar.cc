@@ -60,7 +60,8 @@ void add_scaled(const SegmentRun& run, TileIn from, TileOut to) {
     for (int i = 0; i < kRows; ++i)
       for (int j = 0; j < kCols; ++j) {
         float& acc = to.data[i * to.stride + j];
-        acc = std::fma(to_float(sums.at[i][j]), left[i] * right[j], acc);
+        const float sum = to_float(sums.at[i][j]), scale = left[i] * right[j];
+        acc = run.rounds_products ? acc + sum * scale : std::fma(sum, scale, acc);
       }
   }
   for (int i = 0; i < kRows; ++i)

@@ -194,7 +194,8 @@ struct Segments {
   // are made with: powers of two add their exponents instead, integers have other units, where the
   // columns of a vector share a scale, products are made ahead, one per row, and those of short
   // significands are looked up.
-  enum class Scales : uint8_t { any, powers_of_two, shared, looked_up };
+  // `rounded`: any, whose products with sums are rounded before they are added.
+  enum class Scales : uint8_t { any, powers_of_two, shared, looked_up, rounded };
 
   // Scales of columns as product_of_scales() wants them.
   template <Scales kScales>
@@ -245,8 +246,12 @@ struct Segments {
       const Float row_scale = Simd::broadcast(left + i);
       for_each_index<kVectors>([&](auto j) NG_INLINE_LAMBDA {
         constexpr int at = i * kVectors + j;
-        acc.at[at] = Simd::fma(Simd::to_float(sums.at[at]),
-                               product_of_scales<kScales>(row_scale, scales[j]), acc.at[at]);
+        const Float sum = Simd::to_float(sums.at[at]);
+        const Float scale = product_of_scales<kScales>(row_scale, scales[j]);
+        if constexpr (kScales == Scales::rounded)
+          acc.at[at] = Simd::add(acc.at[at], Simd::multiply(sum, scale));
+        else
+          acc.at[at] = Simd::fma(sum, scale, acc.at[at]);
       });
     });
   }
@@ -331,6 +336,9 @@ struct Segments {
 
   static HWY_INLINE void add_scaled(const SegmentRun& run, TileIn from, TileOut to) {
     const SegmentScales& scales = run.scales;
+    if constexpr (std::is_same_v<typename Simd::Sums, typename Simd::Floats>) {
+      if (run.rounds_products) return add_unrolled<Scales::rounded, 16>(run, from, to);
+    }
     if (scales.left_power_of_two && scales.right_power_of_two)
       return add_unrolled<Scales::powers_of_two, 8>(run, from, to);  // 32 of int8
     // Short sums wait for instructions rather than for units; products ahead spare none.

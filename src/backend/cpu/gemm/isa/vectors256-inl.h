@@ -38,6 +38,7 @@ struct Vectors256 {
   }
   static HWY_INLINE Int bits(Float v) { return _mm256_castps_si256(v); }
   static HWY_INLINE Int add(Int a, Int b) { return _mm256_add_epi32(a, b); }
+  static HWY_INLINE Float add(Float a, Float b) { return _mm256_add_ps(a, b); }
   static HWY_INLINE Float add_bits(Float a, Float b) {
     return _mm256_castsi256_ps(add(bits(a), bits(b)));
   }

@@ -34,6 +34,7 @@ struct Vectors512 {
   static HWY_INLINE Int bits(Float v) { return _mm512_castps_si512(v); }
   static HWY_INLINE Float float_of(Int v) { return _mm512_castsi512_ps(v); }
   static HWY_INLINE Int add(Int a, Int b) { return _mm512_add_epi32(a, b); }
+  static HWY_INLINE Float add(Float a, Float b) { return _mm512_add_ps(a, b); }
   static HWY_INLINE Float add_bits(Float a, Float b) { return float_of(add(bits(a), bits(b))); }
   static HWY_INLINE Float subtract_bits(Float a, int32_t b) {
     return float_of(_mm512_sub_epi32(bits(a), _mm512_set1_epi32(b)));
