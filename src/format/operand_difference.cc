@@ -1,4 +1,8 @@
 // In what casts differ, and which format of recipes one is nearest to.
+#include <cstdlib>
+#include <tuple>
+#include <utility>
+
 #include "base/toml.h"
 #include "format/operand_table.h"
 
@@ -13,11 +17,19 @@ std::vector<std::string> printed(const Operand& operand) {
 }
 
 /// The same of each format of recipes.
-const std::vector<std::vector<std::string>>& printed_formats() {
-  static const std::vector<std::vector<std::string>> all = [] {
-    std::vector<std::vector<std::string>> texts;
-    for (const std::string_view name : operand_names()) texts.push_back(printed(operand_of(name)));
-    return texts;
+struct PrintedFormat {
+  std::string_view name;
+  const ElementFormat* element;
+  std::vector<std::string> texts;
+};
+const std::vector<PrintedFormat>& printed_formats() {
+  static const std::vector<PrintedFormat> all = [] {
+    std::vector<PrintedFormat> formats;
+    for (const std::string_view name : operand_names()) {
+      const Operand operand = operand_of(name);
+      formats.push_back({name, operand.element, printed(operand)});
+    }
+    return formats;
   }();
   return all;
 }
@@ -41,10 +53,15 @@ std::vector<const OperandKey*> differences(const Operand& operand, const Operand
 
 NearestFormat nearest_format(const Operand& operand) {
   NearestFormat nearest;
-  for (size_t i = 0; i < operand_names().size(); ++i) {
-    std::vector<const OperandKey*> keys = differences(operand, printed_formats()[i]);
-    if (!nearest.name.empty() && keys.size() >= nearest.differing.size()) continue;
-    nearest = {operand_names()[i], std::move(keys)};
+  std::tuple<size_t, bool, int> least;
+  for (const PrintedFormat& format : printed_formats()) {
+    std::vector<const OperandKey*> keys = differences(operand, format.texts);
+    const bool is_other_kind = operand.element->kind != format.element->kind;
+    const std::tuple distance{keys.size() + (is_other_kind ? 1 : 0), is_other_kind,
+                              std::abs(operand.element->bits - format.element->bits)};
+    if (!nearest.name.empty() && distance >= least) continue;
+    nearest = {format.name, std::move(keys)};
+    least = distance;
   }
   return nearest;
 }

@@ -1,6 +1,7 @@
 #include "format/operand_table.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -22,6 +23,11 @@ constexpr const char* kInMxfp4 = "format = \"mxfp4\"";
 constexpr const char* kInNvfp4 = "format = \"nvfp4\"";
 constexpr const char* kInDelayedFp8 = "format = \"fp8_e4m3\", scaling = \"delayed\"";
 
+/// The operands that are of GEMMs.
+constexpr std::string_view kOfGemms[] = {"linear.fprop.input", "linear.fprop.weight",
+                                         "linear.dgrad.grad",  "linear.dgrad.weight",
+                                         "linear.wgrad.grad",  "linear.wgrad.input"};
+
 constexpr KeyNeed kTensorScale = {
     "a tensor_scale", [](const Operand& o) { return o.tensor_scale != ScaleKind::none; }};
 
@@ -34,24 +40,29 @@ void add_element(OperandRows& rows) {
         [](Operand& o, const TomlItem& item) { o = operand_of(read_format_name(item)); },
         [](const Operand&) { return std::string(); }},
        {}});
-  rows.add(
-      &Operand::element,
-      {{.path = "element",
-        .expected = fmt::format("{}, or any {}; of e4m3 scales {}", one_of(operand_element_names()),
-                                kExmyNames, kElementListExpected),
-        .doc = "format of one value; of a list each block takes the better one",
-        .type = "string or list",
-        .equation = "value = element · scale of its block · scale of the tensor; of int4 in a "
-                    "list: 6/7 · element",
-        .example = "\"e3m3\"",
-        .beside = kInFp8},
-       [](Operand& o, const TomlItem& item) {
-         const Elements read = read_elements(item);
-         o.element = read.first;
-         o.other = read.other;
-       },
-       print_elements},
-      {.field = "element"});
+  const KeyRow single = {
+      .path = "element",
+      .expected = fmt::format("{}, or any {}", one_of(operand_element_names()), kExmyNames),
+      .doc = "format of one value",
+      .equation = "value = element · scale of its block · scale of the tensor",
+      .example = "\"e3m3\"",
+      .beside = kInFp8};
+  KeyRow row = single;
+  row.expected += fmt::format("; in GEMMs, of e4m3 scales {}", kElementListExpected);
+  row.doc += "; of a list each block takes the better one";
+  row.type = "string or list";
+  row.equation += "; of int4 in a list: 6/7 · element";
+  rows.add(&Operand::element,
+           {row,
+            [](Operand& o, const TomlItem& item) {
+              const Elements read = read_elements(item);
+              o.element = read.first;
+              o.other = read.other;
+            },
+            print_elements},
+           {.field = "element",
+            .list_places = {std::begin(kOfGemms), std::end(kOfGemms)},
+            .single = single});
 }
 
 void add_scale(OperandRows& rows) {
@@ -103,8 +114,7 @@ void add_tensor_block(OperandRows& rows) {
            {.kind = Kind::block,
             .part = Part::scale,
             .need = kTensorScale,
-            .places = {"linear.fprop.input", "linear.fprop.weight", "linear.dgrad.grad",
-                       "linear.dgrad.weight", "linear.wgrad.grad", "linear.wgrad.input"}});
+            .places = {std::begin(kOfGemms), std::end(kOfGemms)}});
 }
 
 void add_delayed(OperandRows& rows) {

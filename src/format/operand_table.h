@@ -46,7 +46,9 @@ struct OperandKeyUse {
   KeyNeed need = {};
   std::vector<std::string_view> places = {};  ///< the operands that have it; empty: all
   bool is_told_by_value = false;  ///< describe() says "stochastic", not "rounding stochastic"
-  std::function<void(Operand&)> forget = {};  ///< back to the default
+  std::function<void(Operand&)> forget = {};       ///< back to the default
+  std::vector<std::string_view> list_places = {};  ///< where it may be a list; empty: everywhere
+  KeyRow single = {};                              ///< the row of those where it may not
 };
 
 struct OperandKey : Key<Operand>, OperandKeyUse {
@@ -55,9 +57,17 @@ struct OperandKey : Key<Operand>, OperandKeyUse {
   }
   /// Whether the operand at a path, which may begin with more, can say it.
   [[nodiscard]] bool is_of(std::string_view operand) const {
-    return places.empty() || std::ranges::any_of(places, [&](std::string_view place) {
-             return operand.ends_with(place);
-           });
+    return places.empty() || is_among(places, operand);
+  }
+  /// What it may be, and means, there.
+  [[nodiscard]] const KeyRow& row_in(std::string_view operand) const {
+    return list_places.empty() || is_among(list_places, operand) ? *this : single;
+  }
+
+ private:
+  static bool is_among(const std::vector<std::string_view>& places, std::string_view operand) {
+    return std::ranges::any_of(places,
+                               [&](std::string_view place) { return operand.ends_with(place); });
   }
 };
 
@@ -75,7 +85,9 @@ struct OperandKey : Key<Operand>, OperandKeyUse {
 [[nodiscard]] std::vector<const OperandKey*> differences(const Operand& operand,
                                                          const Operand& from);
 
-/// The format of recipes that an operand differs from in the fewest keys; the first of equals.
+/// The format of recipes that an operand differs from in the fewest keys, where an element of
+/// another kind (an integer in place of a float) counts twice; of equals one of its kind, then the
+/// nearest in bits, then the first.
 struct NearestFormat {
   std::string_view name;
   std::vector<const OperandKey*> differing;

@@ -48,6 +48,18 @@ TEST(Operand, DescribeNamesWhatDiffers) {
   EXPECT_EQ(describe(tiles), "nvfp4 block 16x16");
 }
 
+// One key less apart from an FP8 format, but no float.
+TEST(Operand, DescribeTellsIntegersByIntegers) {
+  Operand weight = operand_of("int4");  // of recipe bitnet
+  weight.element = &element_format("ternary");
+  weight.block = {};
+  weight.scale_of = ScaleOf::mean_abs;
+  EXPECT_EQ(describe(weight), "int4 element ternary block tensor scale_of mean_abs");
+  Operand nvint4 = operand_of("nvfp4");
+  nvint4.element = &element_format("int4");
+  EXPECT_EQ(describe(nvint4), "nvfp4 element int4");
+}
+
 TEST(Operand, OnlyPlainFp32KeepsEveryBit) {
   EXPECT_TRUE(operand_of("fp32").is_fp32());
   EXPECT_FALSE(operand_of("bf16").is_fp32());

@@ -44,8 +44,9 @@ void add_key_facts(std::vector<KeyFacts>& all, const KeyFacts& facts) {
   const std::optional<Operand> operand = named_operand(facts.standard);
   for (const OperandKey& key : operand_keys()) {
     if (!key.is_of(facts.key) || !is_of_use(facts.key, key.path)) continue;
-    KeyFacts below = facts_of(key, facts.of, operand ? key.print(*operand) : "", facts.key + ".");
-    below.meaning = meaning_of(key);
+    const KeyRow& row = key.row_in(facts.key);
+    KeyFacts below = facts_of(row, facts.of, operand ? key.print(*operand) : "", facts.key + ".");
+    below.meaning = meaning_of(key, row);
     below.line.insert(0, facts.line, 0, facts.line.find('\n') + 1);  // what the operand's needs
     all.push_back(std::move(below));
   }

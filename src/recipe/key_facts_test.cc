@@ -41,6 +41,27 @@ TEST(KeyFacts, AreOfEveryKeyThatAnOperandCanSay) {
   EXPECT_EQ(left_out, 8u * 10 + 4 * 2 + 15 * 4 + 11 + 15 * 4);
 }
 
+TEST(KeyFacts, OfferListsOfElementsWhereTheyAreTaken) {
+  size_t offered = 0;
+  for (const KeyFacts& facts : recipe_key_facts()) {
+    if (!facts.key.ends_with(".element")) continue;
+    const std::string operand = facts.key.substr(0, facts.key.rfind('.'));
+    const bool is_offered = facts.type == "string or list";
+    for (const std::string* text : {&facts.values, &facts.meaning, &facts.equation})
+      EXPECT_EQ(text->find("e4m3 scales") != text->npos || text->find(" list") != text->npos,
+                is_offered)
+          << facts.key << ": " << *text;
+    std::string line = facts.line;  // what the operand needs, then its table
+    line.replace(line.rfind('{'), line.npos, "{format = 'nvfp4', element = ['e2m1', 'int4']}");
+    if (is_offered)
+      EXPECT_NO_THROW((void)Recipe::parse(line, "example.toml")) << line;
+    else
+      EXPECT_THROW((void)Recipe::parse(line, "example.toml"), Error) << line;
+    offered += is_offered ? 1 : 0;
+  }
+  EXPECT_EQ(offered, 6u);
+}
+
 TEST(KeyFacts, SayWhatAnOperandsKeyNeedsAndStartsWith) {
   const std::vector<KeyFacts> all = recipe_key_facts();
   const auto of = [&](const std::string& key) {

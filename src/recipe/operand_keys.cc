@@ -69,8 +69,8 @@ std::string print_without_format(const Operand& operand) {
   return fmt::format("{{{}}}", std::string_view(text).substr(std::min(kComma, text.size())));
 }
 
-std::string meaning_of(const OperandKey& key) {
-  return key.need.text.empty() ? key.doc : fmt::format("{}; only with {}", key.doc, key.need.text);
+std::string meaning_of(const OperandKey& key, const KeyRow& row) {
+  return key.need.text.empty() ? row.doc : fmt::format("{}; only with {}", row.doc, key.need.text);
 }
 
 }  // namespace ng

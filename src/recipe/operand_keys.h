@@ -20,8 +20,8 @@ void change_operand(Operand& operand, const TomlItem& item);
 /// All that differs from FP32, no format's name in it: the same text whatever formats have names.
 [[nodiscard]] std::string print_without_format(const Operand& operand);
 
-/// What a key means, and what it needs to have an effect.
-[[nodiscard]] std::string meaning_of(const OperandKey& key);
+/// What a key means by its row in an operand, and what it needs to have an effect.
+[[nodiscard]] std::string meaning_of(const OperandKey& key, const KeyRow& row);
 
 /// A row whose value is an operand, read by change_operand().
 template <class T, class Get>

@@ -89,7 +89,7 @@ std::string default_of(const OperandKey& key) {
 
 std::string operand_row(const OperandKey& key) {
   KeyFacts facts = facts_of(key, "", key.print(operand_of("mxfp4")));
-  facts.meaning = meaning_of(key);
+  facts.meaning = meaning_of(key, key);
   std::vector<std::string> cells = cells_of(facts);
   cells[3] = default_of(key);
   cells.push_back(code(key.flag.place > 0 ? flag_of(key.path) : ""));
