@@ -91,6 +91,8 @@ struct Operand {
     if (map == CodeMap::none) return Coding::elements;
     return is_positive ? Coding::positive_dynamic : Coding::dynamic;
   }
+  /// A value is stored otherwise than as one element · scale: by another coding, or in parts.
+  [[nodiscard]] bool is_coded() const { return coding() != Coding::elements || parts > 1; }
   /// The same, rounded otherwise: by 16 bits where that is stochastically.
   [[nodiscard]] Operand rounded_by(Rounding mode) const;
   /// The same without what only a backward pass reads.

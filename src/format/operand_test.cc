@@ -60,6 +60,16 @@ TEST(Operand, DescribeTellsIntegersByIntegers) {
   EXPECT_EQ(describe(nvint4), "nvfp4 element int4");
 }
 
+TEST(Operand, IsCodedWhereAValueIsNotOneElementTimesItsScale) {
+  for (const char* name : {"fp32", "bf16", "fp8_e4m3", "int8", "nvfp4"})
+    EXPECT_FALSE(operand_of(name).is_coded()) << name;
+  Operand parts = operand_of("bf16"), map = operand_of("int8"), power = operand_of("fp8_e4m3");
+  parts.parts = 2;
+  map.map = CodeMap::dynamic;
+  power.expand = true;
+  for (const Operand& cast : {parts, map, power}) EXPECT_TRUE(cast.is_coded()) << describe(cast);
+}
+
 TEST(Operand, OnlyPlainFp32KeepsEveryBit) {
   EXPECT_TRUE(operand_of("fp32").is_fp32());
   EXPECT_FALSE(operand_of("bf16").is_fp32());

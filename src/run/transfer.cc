@@ -151,7 +151,7 @@ TemporaryTensor::TemporaryTensor(Backend& backend, const Operand& cast, int64_t 
       elements_(backend, static_cast<size_t>(rows) *
                              bytes_of(*cast.element, tight_stride(*cast.element, cols))),
       view_{elements_.data(), *cast.element, rows, cols, tight_stride(*cast.element, cols)} {
-  NG_CHECK(cast.coding() == Coding::elements && cast.parts == 1, describe(cast));
+  NG_CHECK(!cast.is_coded(), describe(cast));
   if (cast.is_unscaled()) return;
   const ScaleShape shape = scale_shape(cast, rows, cols);
   scales_.emplace(backend, bytes_of(scale_element(cast), shape.rows * shape.cols));

@@ -74,9 +74,7 @@ void put_states(const UpdateInput& input, Run& run, TensorUpdate& update) {
       input.refuse(tensor, "has values below zero", "means of squares");
     if (name != "residual" || !update.has_residual()) {
       put_state(run, state->tensor, values);
-      const Stored& moment = state->tensor;
-      if (moment.cast.coding() != Coding::elements || moment.cast.parts > 1)
-        update.give(*state, values);
+      if (state->tensor.cast.is_coded()) update.give(*state, values);
       continue;
     }
     const auto bad = put_residual(run.backend(), update.parameter().weight, values);

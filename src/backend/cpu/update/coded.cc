@@ -92,6 +92,12 @@ void write_expanded(const CodedStretch& to, const float* values) {
 
 }  // namespace
 
+void set_coding(Operand& cast, Coding coding) {
+  cast.expand = coding == Coding::expanded;
+  cast.is_positive = coding == Coding::positive_dynamic;
+  if (cast.is_positive || coding == Coding::dynamic) cast.map = CodeMap::dynamic;
+}
+
 void read_coded(const CodedStretch& from, float* values) {
   if (from.coding == Coding::elements) return read_parts(from, values);
   if (from.coding == Coding::expanded) return read_expanded(from, values);

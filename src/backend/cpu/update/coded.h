@@ -20,6 +20,9 @@ struct CodedStretch {
   bool saturates = false;  ///< in two parts: to BF16's largest, not to infinity
 };
 
+/// Makes a cast that of values stored so.
+void set_coding(Operand& cast, Coding coding);
+
 void read_coded(const CodedStretch& from, float* values);
 void write_coded(const CodedStretch& to, const float* values);
 

@@ -34,6 +34,7 @@ Stored as_stored(const ConstView& x) {
   stored.view.low = const_cast<std::byte*>(x.low);
   if (x.low != nullptr) stored.cast.parts = 2;
   if (!x.has_scales()) return stored;
+  set_coding(stored.cast, x.scales.coding);
   stored.view.scales = {
       const_cast<std::byte*>(x.scales.data), x.scales.element, x.scales.block,
       const_cast<float*>(x.scales.tensor),   x.scales.coding,  const_cast<float*>(x.scales.power),
@@ -124,7 +125,7 @@ const uint16_t* StoredCodec::codes(const Stretch& at, StretchScratch& scratch) c
 
 const float* StoredCodec::read(const Stretch& at, float* buffer, StretchScratch& scratch) const {
   if (cast_.is_fp32()) return place(at);
-  if (is_coded()) {
+  if (cast_.is_coded()) {
     read_coded(coded(at), buffer);
     return buffer;
   }
@@ -334,7 +335,7 @@ void StoredCodec::put(const Stretch& at, const float* elements, StretchScratch& 
 void StoredCodec::write(const Stretch& at, const float* values, float* buffer,
                         StretchScratch& scratch) const {
   if (cast_.is_fp32()) return put(at, values, scratch);
-  if (is_coded()) return write_coded(coded(at), values);
+  if (cast_.is_coded()) return write_coded(coded(at), values);
   if (is_e4m3_of_one_scale())
     return store_e4m3(grid_, {values, static_cast<size_t>(at.count)}, encode_scale(),
                       draws_of(at, scratch), memory(at));
@@ -356,7 +357,7 @@ ChunkTensor StoredCodec::chunk_tensor() const {
   if (!*this) return t;
   const std::string_view name = cast_.element->short_name;
   t.kind = Kind::other;
-  if (is_coded()) return t;
+  if (cast_.is_coded()) return t;
   t.data = view_.data;
   t.grid = grid_;
   t.key = key_;

@@ -114,10 +114,6 @@ class StoredCodec {
   }
   [[nodiscard]] int64_t blocks_in(const Stretch& at) const;
   [[nodiscard]] std::byte* memory(const Stretch& at) const;
-  /// Not as element · scale, but as coded.h says: such a tensor is only read and written.
-  [[nodiscard]] bool is_coded() const {
-    return view_.low != nullptr || view_.scales.coding != Coding::elements;
-  }
   [[nodiscard]] CodedStretch coded(const Stretch& at) const;
   [[nodiscard]] const uint16_t* codes(const Stretch& at, StretchScratch& scratch) const;
   /// Null where no draw decides.
