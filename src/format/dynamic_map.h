@@ -16,6 +16,8 @@ class DynamicMap {
   [[nodiscard]] static const DynamicMap& of(bool is_positive);
 
   [[nodiscard]] const std::array<float, 256>& values() const { return values_; }
+  /// Between each value and the next, fl((a + b) / 2).
+  [[nodiscard]] const std::array<float, 255>& middles() const { return middles_; }
   [[nodiscard]] uint8_t code_of_zero() const { return code(0.0f); }
   /// Of the nearest value to y in [-1, 1], the lower one of two: how many midpoints are below y.
   [[nodiscard]] uint8_t code(float y) const {
@@ -47,7 +49,7 @@ class DynamicMap {
   }
 
   std::array<float, 256> values_;
-  std::array<float, 255> middles_;          ///< fl((a + b) / 2)
+  std::array<float, 255> middles_;
   std::array<uint8_t, 2 * kBins> first_{};  ///< how many midpoints are below all of a bin
 };
 

@@ -12,6 +12,7 @@
 #define HWY_TARGET_INCLUDE "backend/cpu/simd/elementary_test.cc"
 #include <hwy/foreach_target.h>  // once per instruction set
 #include "backend/cpu/simd/elementary-inl.h"
+#include "backend/cpu/simd/exp64-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
@@ -25,6 +26,8 @@ void All(const float* x, float* exp, float* log, float* cdf, float* density) {
   Store16(normal.density, density);
 }
 
+void Exp64(const double* x, double* to) { Store16(Exp(Load16(x)), to); }
+
 }  // namespace ng::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -32,10 +35,26 @@ HWY_AFTER_NAMESPACE();
 namespace ng::cpu {
 namespace {
 HWY_EXPORT(All);
+HWY_EXPORT(Exp64);
 
 bool same(float a, float b) {
   return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) ||
          (std::isnan(a) && std::isnan(b));
+}
+
+TEST(Elementary, IsTheScalarExponentialOfDoubles) {
+  for (const Isa isa : supported_isas()) {
+    force_isa(isa);
+    for (int i = -80000; i < 80000; i += 16) {
+      alignas(64) double x[16], exp[16];
+      for (int l = 0; l < 16; ++l) x[l] = (i + l) * 0.0123456789;  // beyond both bounds
+      if (i == 0) x[1] = std::numeric_limits<double>::infinity(), x[2] = -x[1], x[3] = 0x1p-1074;
+      HWY_DYNAMIC_DISPATCH(Exp64)(x, exp);
+      for (int l = 0; l < 16; ++l)
+        ASSERT_EQ(std::bit_cast<uint64_t>(exp[l]), std::bit_cast<uint64_t>(math::exp(x[l])))
+            << name_of(isa) << " " << x[l];
+    }
+  }
 }
 
 TEST(Elementary, IsTheScalarFunctionOnEveryIsa) {

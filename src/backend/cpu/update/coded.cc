@@ -1,13 +1,10 @@
 #include "backend/cpu/update/coded.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
+#include "backend/cpu/update/coded_blocks.h"
 #include "backend/cpu/update/stored.h"
-#include "format/dynamic_map.h"
-#include "format/expansion.h"
-#include "math/bf16.h"
 
 namespace ng::cpu {
 namespace {
@@ -22,41 +19,37 @@ void each_block(const CodedStretch& s, const Body& body) {
 // ---------------------------------------------------------------- two parts
 
 void read_parts(const CodedStretch& from, float* values) {
-  const auto* const high = reinterpret_cast<const Bf16*>(from.codes);
-  const auto* const low = reinterpret_cast<const Bf16*>(from.low);
-  for (int64_t i = 0; i < from.count; ++i) values[i] = widened(high[i]) + widened(low[i]);
+  read_two_parts(reinterpret_cast<const Bf16*>(from.codes), reinterpret_cast<const Bf16*>(from.low),
+                 from.count, values);
 }
 
 void write_parts(const CodedStretch& to, const float* values) {
-  auto* const high = reinterpret_cast<Bf16*>(to.codes);
-  auto* const low = reinterpret_cast<Bf16*>(to.low);
   constexpr float kLargestOfBf16 = 0x1.FEp+127f;
   const float most = to.saturates ? kLargestOfBf16 : std::numeric_limits<float>::infinity();
-  for (int64_t i = 0; i < to.count; ++i) {
-    high[i] = to_bf16(std::clamp(values[i], -most, most));
-    low[i] = to_bf16(std::clamp(values[i] - widened(high[i]), -most, most));
-  }
+  write_two_parts(most, values, to.count, reinterpret_cast<Bf16*>(to.codes),
+                  reinterpret_cast<Bf16*>(to.low));
 }
 
 // ---------------------------------------------------------------- 256 values
 
-void read_mapped(const CodedStretch& from, const DynamicMap& map, float* values) {
+bool is_positive(const CodedStretch& s) { return s.coding == Coding::positive_dynamic; }
+
+void read_mapped(const CodedStretch& from, float* values) {
   const auto* const codes = reinterpret_cast<const uint8_t*>(from.codes);
-  const float* const meant = map.values().data();
+  const float* const meant = DynamicMap::of(is_positive(from)).values().data();
   each_block(from, [&](int64_t block, int64_t first, int64_t count) {
     const float scale = from.scales[block];
     for (int64_t i = first; i < first + count; ++i) values[i] = meant[codes[i]] * scale;
   });
 }
 
-void write_mapped(const CodedStretch& to, const DynamicMap& map, const float* values) {
+void write_mapped(const CodedStretch& to, const float* values) {
   auto* const codes = reinterpret_cast<uint8_t*>(to.codes);
   each_block(to, [&](int64_t block, int64_t first, int64_t count) {
-    float amax = 0;
-    for (int64_t i = first; i < first + count; ++i) amax = std::max(amax, std::fabs(values[i]));
-    const float scale = amax == 0 ? 1.0f : amax, inverse = 1.0f / scale;
-    to.scales[block] = scale;
-    for (int64_t i = first; i < first + count; ++i) codes[i] = map.code(values[i], inverse);
+    const float amax = block_range(values + first, count).most;
+    to.scales[block] = amax == 0 ? 1.0f : amax;
+    write_mapped_block(is_positive(to), 1.0f / to.scales[block], values + first, count,
+                       codes + first);
   });
 }
 
@@ -65,28 +58,21 @@ void write_mapped(const CodedStretch& to, const DynamicMap& map, const float* va
 void read_expanded(const CodedStretch& from, float* values) {
   const auto* const codes = reinterpret_cast<const uint8_t*>(from.codes);
   each_block(from, [&](int64_t block, int64_t first, int64_t count) {
-    const ExpandedValues meant(
-        {.scale = from.scales[block], .power = from.powers[block], .center = from.centers[block]});
-    for (int64_t i = first; i < first + count; ++i) values[i] = meant.value(codes[i]);
+    read_expanded_block(
+        {.scale = from.scales[block], .power = from.powers[block], .center = from.centers[block]},
+        codes + first, count, values + first);
   });
 }
 
 void write_expanded(const CodedStretch& to, const float* values) {
   auto* const codes = reinterpret_cast<uint8_t*>(to.codes);
   each_block(to, [&](int64_t block, int64_t first, int64_t count) {
-    constexpr float kNone = std::numeric_limits<float>::infinity();
-    float most = 0, least = kNone;
-    for (int64_t i = first; i < first + count; ++i) {
-      const float a = std::fabs(values[i]);
-      most = std::max(most, a);
-      least = std::min(least, a == 0 ? kNone : a);
-    }
-    const Expansion expansion = expansion_of(most, least == kNone ? 0 : least);
+    const BlockRange range = block_range(values + first, count);
+    const Expansion expansion = expansion_of(range.most, range.least);
     to.scales[block] = expansion.scale;
     to.powers[block] = expansion.power;
     to.centers[block] = expansion.center;
-    const ExpandedLimits limits(expansion);
-    for (int64_t i = first; i < first + count; ++i) codes[i] = limits.code(values[i]);
+    write_expanded_block(expansion, values + first, count, codes + first);
   });
 }
 
@@ -101,13 +87,13 @@ void set_coding(Operand& cast, Coding coding) {
 void read_coded(const CodedStretch& from, float* values) {
   if (from.coding == Coding::elements) return read_parts(from, values);
   if (from.coding == Coding::expanded) return read_expanded(from, values);
-  read_mapped(from, DynamicMap::of(from.coding == Coding::positive_dynamic), values);
+  read_mapped(from, values);
 }
 
 void write_coded(const CodedStretch& to, const float* values) {
   if (to.coding == Coding::elements) return write_parts(to, values);
   if (to.coding == Coding::expanded) return write_expanded(to, values);
-  write_mapped(to, DynamicMap::of(to.coding == Coding::positive_dynamic), values);
+  write_mapped(to, values);
 }
 
 CodedStretch StoredCodec::coded(const Stretch& at) const {
