@@ -170,6 +170,19 @@ struct BlockTrial {
 /// Of every block, in FP64 by ascending lines; of `max` NaN is left out. For is_tried() grids.
 void block_errors(const ElementGrid& grid, const BlockTrial& trial, double* errors);
 
+/// What was tried for sixteen blocks, and what lost least so far.
+struct TriedScales {
+  const double* errors = nullptr;
+  const float *scales = nullptr, *multipliers = nullptr;
+  const int32_t* chooses = nullptr;  ///< -1 where a block takes one of those tried, else 0
+};
+struct BestScales {
+  double* errors = nullptr;  ///< of the first that was tried, whatever was there is not read
+  float *scales = nullptr, *multipliers = nullptr;
+};
+/// Replaces the best where a later one's error is less.
+void take_better(const TriedScales& tried, bool is_first, BestScales& best);
+
 /// The next values of sixteen groups, nearest under one scale each.
 struct GroupValues {
   const float* values = nullptr;  ///< [count][16]: lanes are groups

@@ -11,10 +11,18 @@
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 
-HWY_INLINE D16 ToDouble(F16 x) {
-  alignas(64) float lane[kLanes];
-  Store16(x, lane);
-  return LoadAsDouble16(lane);
+// In registers: half of one becomes one of doubles.
+HWY_INLINE D16 ToDouble(const F16& x) {
+  return ForParts<D16>([&](size_t p) HWY_ATTR {
+    const D16::Tag d;
+#if HWY_TARGET == HWY_SCALAR
+    return hn::PromoteTo(d, x.part[p]);
+#else
+    const hn::Rebind<float, D16::Tag> half;
+    const auto& whole = x.part[p / 2];
+    return hn::PromoteTo(d, p % 2 == 0 ? hn::LowerHalf(half, whole) : hn::UpperHalf(half, whole));
+#endif
+  });
 }
 
 // error + the next one, by the trial's kind.
@@ -32,7 +40,8 @@ HWY_INLINE D16 WithError(BlockTrial::Error kind, const D16& error, const D16& of
 
 // round(y, draws) -> elements of sixteen scaled values
 template <Variant v, class Round>
-void BlockErrorsBy(const Round& round, const Rules& k, const BlockTrial& trial, double* errors) {
+void BlockErrorsBy(const Round& round, const Rules& k, const BlockTrial& all, double* errors) {
+  const BlockTrial trial = all;  // which no store can change
   const F16 multiplier = Load16(trial.multipliers), scale = Load16(trial.scales);
   const F16 tensor_scale = Load16(trial.tensor_scales);
   const D16 exact_scale = LoadAsDouble16(trial.scales);
@@ -79,6 +88,31 @@ void BlockErrors(const ElementGrid& grid, const BlockTrial& trial, double* error
     BlockErrorsOf<Variant{Kind::small, true, false}>(grid, trial, errors);
 }
 
+// -1 in the lanes of a comparison of doubles, else 0.
+HWY_INLINE I16 WhereLess(const D16& a, const D16& b) {
+  alignas(64) float lane[kLanes];
+  const D16 one = Select(Lt(a, b), Set16(1.0), Zero16<double>());
+  for (int p = 0; p < D16::kParts; ++p) {
+    const hn::Rebind<float, D16::Tag> half;
+    hn::StoreU(hn::DemoteTo(half, one.part[p]), half, lane + p * D16::kWidth);
+  }
+  return Select(MaskAs<int32_t>(Gt(Load16(lane), Zero16())), Set16(-1), Zero16<int32_t>());
+}
+
+void TakeBetter(const TriedScales& tried, bool is_first, BestScales& best) {
+  const D16 error = Load16(tried.errors), least = Load16(best.errors);
+  I16 taken = Load16(tried.chooses);
+  if (is_first) {
+    Store16(error, best.errors);
+  } else {
+    taken = And(taken, WhereLess(error, least));
+    Store16(Select(Lt(error, least), error, least), best.errors);
+  }
+  const M16 mask = MaskAs<float>(Lt(taken, Zero16<int32_t>()));
+  Store16(Select(mask, Load16(tried.scales), Load16(best.scales)), best.scales);
+  Store16(Select(mask, Load16(tried.multipliers), Load16(best.multipliers)), best.multipliers);
+}
+
 void AddProjections(const ElementGrid& grid, const GroupValues& group, double* squares,
                     double* products) {
   constexpr Variant kNearest{Kind::small, false, false};  // a zero's sign changes no sum
@@ -105,11 +139,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ng::cpu {
 HWY_EXPORT(BlockErrors);
+HWY_EXPORT(TakeBetter);
 HWY_EXPORT(AddProjections);
 
 void block_errors(const ElementGrid& grid, const BlockTrial& trial, double* errors) {
   NG_CHECK(is_tried(grid), trial.count);
   HWY_DYNAMIC_DISPATCH(BlockErrors)(grid, trial, errors);
+}
+
+void take_better(const TriedScales& tried, bool is_first, BestScales& best) {
+  HWY_DYNAMIC_DISPATCH(TakeBetter)(tried, is_first, best);
 }
 
 void add_projections(const ElementGrid& grid, const GroupValues& group, double* squares,

@@ -75,6 +75,9 @@ bool adds_by_columns(const QuantizeJob& job) {
 void choose_scales(const QuantizeJob& job, const SixteenBlocks& blocks, float* decode,
                    float* multiplier) {
   double least[kTrialBlocks] = {};
+  int32_t choosing[kTrialBlocks];
+  for (int64_t b = 0; b < kTrialBlocks; ++b) choosing[b] = chooses(job, blocks.amax[b]) ? -1 : 0;
+  BestScales best{least, decode, multiplier};
   float tensors[kTrialBlocks];
   std::fill_n(tensors, kTrialBlocks, job.request.two_level.tensor);
   for (int i = 0; i < scales_to_try(job); ++i) {
@@ -94,12 +97,7 @@ void choose_scales(const QuantizeJob& job, const SixteenBlocks& blocks, float* d
                   .divides = job.divides,
                   .other = i > 0 ? job.list() : nullptr},
                  errors);
-    for (int64_t b = 0; b < kTrialBlocks; ++b) {
-      if (!chooses(job, blocks.amax[b]) || (i > 0 && !(errors[b] < least[b]))) continue;
-      least[b] = errors[b];
-      decode[b] = scales[b];
-      multiplier[b] = multipliers[b];
-    }
+    take_better({errors, scales, multipliers, choosing}, i == 0, best);
   }
 }
 
