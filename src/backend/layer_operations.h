@@ -178,6 +178,8 @@ struct AttentionShape {
 /// out = softmax(q·kᵀ/sqrt(head_dim), causal)·v; lse = log-sum-exp per query. `first_keys`: for
 /// each row of q the first key position that it sees, not below that of the row before it in a
 /// sequence; empty: 0 for all. The shape's window is another such bound: the later one counts.
+/// `probabilities`: what the softmax gives is rounded to that before it multiplies v; bf16: to
+/// nearest even, and that product knows no subnormals (base/flush.h).
 struct Attention {
   static constexpr std::string_view kName = "attention";
   static constexpr TimeKind kTime = TimeKind::attention;
@@ -186,13 +188,15 @@ struct Attention {
   ConstView q, k, v;
   AttentionShape shape;
   TokenView first_keys{};
+  Compute probabilities = Compute::fp32;
   void each_output(const auto& f) const {
     f("out", out);
     f("lse", lse);
   }
 };
 
-/// Shapes as in Attention; dq, dk and dv are stored as one type.
+/// Shapes as in Attention; dq, dk and dv are stored as one type. `probabilities`: the same of the
+/// softmax where it multiplies dout, and of the scores' gradient where that multiplies k and q.
 struct AttentionBackward {
   static constexpr std::string_view kName = "attention_backward";
   static constexpr TimeKind kTime = TimeKind::attention;
@@ -201,6 +205,7 @@ struct AttentionBackward {
   ConstView q, k, v;
   AttentionShape shape;
   TokenView first_keys{};
+  Compute probabilities = Compute::fp32;
   void each_output(const auto& f) const {
     f("dq", dq);
     f("dk", dk);

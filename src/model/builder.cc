@@ -147,6 +147,7 @@ std::unique_ptr<Layer> Builder::attention_block(int64_t index, View rope_table) 
                             .rope_table = rope_table,
                             .attention = attention,
                             .wires = wires,
+                            .numbers = sources_.recipe.settings(0).attention,
                             .saved = sources_.recipe.settings(0).saved});
 }
 

@@ -99,7 +99,8 @@ void AttentionBlock::attend(Run& run, const View& a, const View& lse, Qkv parts,
                         .k = parts.k,
                         .v = parts.v,
                         .shape = shape(batch),
-                        .first_keys = batch.first_keys});
+                        .first_keys = batch.first_keys,
+                        .probabilities = parts_.numbers.probabilities});
 }
 
 Tensor AttentionBlock::forward(Run& run, const Tensor& x, const Batch& batch) {
@@ -161,7 +162,8 @@ void AttentionBlock::backward(Run& run, const View& dy, const Batch& batch) {
                                   .k = forward.k,
                                   .v = forward.v,
                                   .shape = shape(batch),
-                                  .first_keys = batch.first_keys});
+                                  .first_keys = batch.first_keys,
+                                  .probabilities = parts_.numbers.probabilities});
   }
   heads_backward(run, split(dqkv), qkv, batch);
   const Tensor x = saved_x.values(run);

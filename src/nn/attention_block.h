@@ -38,6 +38,7 @@ class AttentionBlock final : public Layer {
     View rope_table;         ///< rows == 0: learned positions, no RoPE
     uint32_t attention = 0;  ///< tensor id of a
     TokenWires wires;
+    AttentionRecipe numbers;
     SavedRecipe saved;
   };
   explicit AttentionBlock(Parts parts) : parts_(std::move(parts)) {}

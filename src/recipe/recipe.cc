@@ -176,8 +176,8 @@ std::string Recipe::hash_of_all_keys() const {
     return key.path == "communication.sums" || key.path == "weight_noise.optional" ||
            key.path == "gradient.auto_scale_start" ||
            key.path == "gradient.auto_scale_growth_after" || key.path == "weights.search" ||
-           key.path.starts_with("saved.") || key.path.ends_with(".sum") ||
-           key.path.ends_with(".center");
+           key.path.starts_with("attention.") || key.path.starts_with("saved.") ||
+           key.path.ends_with(".sum") || key.path.ends_with(".center");
   });
   for (auto& key : older) key.path = key.first_path();
   return hash_of(body_of(without_optional(data_->recipe), older));

@@ -117,6 +117,10 @@ struct SavedRecipe {
   Operand attention;   ///< q, k and v, and attention's output
 };
 
+struct AttentionRecipe {
+  Compute probabilities = Compute::fp32;  ///< and the scores' gradient, as they enter products
+};
+
 struct CommunicationRecipe {
   Operand activations, weights, sums;
 };
@@ -129,6 +133,7 @@ struct RecipeSettings : LayerRecipe {
   Compute compute = Compute::fp32;
   OptimizerRecipe optimizer;
   GradientRecipe gradient;
+  AttentionRecipe attention;
   SavedRecipe saved;
   CommunicationRecipe communication;
 

@@ -252,6 +252,15 @@ void add_gradient(Rows& keys) {
       "how gradients are dealt to ranks"));
 }
 
+void add_attention(Rows& keys) {
+  keys.push_back(settings_choice(
+      "attention.probabilities", [](auto& s) -> auto& { return s.attention.probabilities; },
+      kComputes,
+      "what attention's softmax P and the gradient dS of its scores S are rounded to, to nearest, "
+      "where they enter products; arithmetic is FP32 with either"));
+  keys.back().equation = "O = P · V, dV = Pᵀ · dO, dQ = dS · K, dK = dSᵀ · Q";
+}
+
 void add_saved(Rows& keys) {
   keys.push_back(operand(
       "saved.norm", [](auto& s) -> auto& { return s.saved.norm; },
@@ -288,6 +297,7 @@ const Rows& all_rows() {
     add_weights(all);
     add_optimizer(all);
     add_gradient(all);
+    add_attention(all);
     add_saved(all);
     add_communication(all);
     return all;

@@ -3,6 +3,8 @@
 //   score s = scale · q·k          off by  es = (d + 3)·u·scale·Σ|q||k| + 2u·|s|
 //   p = e^(s - lse) (or its sums)  off by ep = es + 4u·(1 + |s - lse|) relative, and by the row's
 //                                  worst es once more through the normalisation
+// As BF16 probabilities p and dS are rounded as well: in the forward pass as multiples of e^m of
+// whatever m was the largest score so far, in the backward pass equally unless a tie is near.
 #pragma once
 
 #include <algorithm>
@@ -17,15 +19,16 @@ struct Case {
   Storage storage;
   float size;            // of q and k: how peaked the softmax is
   int64_t document = 0;  // keys of each, the first begins at 0; 0: all are of one
+  Compute probabilities = Compute::fp32;
 };
 
 inline std::string text(const Case& c) {
   const AttentionShape& s = c.shape;
   return fmt::format(
       "attention {} x {} (keys {}, stride {}, first {}), heads {}/{} of {}, window {}, documents "
-      "of {}",
+      "of {}, probabilities {}",
       s.sequences, s.length, s.kv_length, s.kv_stride, s.first, s.heads, s.kv_heads, s.head_dim,
-      s.window, c.document);
+      s.window, c.document, c.probabilities == Compute::bf16 ? "bf16" : "fp32");
 }
 
 /// Inputs of one case; q, k and v lie side by side in one matrix where their rows match.
@@ -72,7 +75,8 @@ inline Forward forward(const Place& with, const Inputs& x) {
                          .k = with.activation(x.k),
                          .v = with.activation(x.v),
                          .shape = x.c.shape,
-                         .first_keys = first_keys.span()});
+                         .first_keys = first_keys.span(),
+                         .probabilities = x.c.probabilities});
   return {out.values(), lse.values()};
 }
 
@@ -93,12 +97,21 @@ inline Results run(const Place& with, const Inputs& x, const Forward& known) {
                                  .k = with.activation(x.k),
                                  .v = with.activation(x.v),
                                  .shape = x.c.shape,
-                                 .first_keys = first_keys.span()});
+                                 .first_keys = first_keys.span(),
+                                 .probabilities = x.c.probabilities});
   return {{"out", own.out},
           {"lse", own.lse},
           {"dq", dq.values()},
           {"dk", dk.values()},
           {"dv", dv.values()}};
+}
+
+/// By how much numbers rounded to BF16 differ at most that are within `error` of x: not at all,
+/// unless a tie lies between.
+inline double rounding_error(double x, double error) {
+  const auto rounded = [](double v) { return double{round_to_bf16(static_cast<float>(v))}; };
+  const double size = std::abs(x), slack = error + 2 * kUnit * size;
+  return rounded(size + slack) - rounded(size - slack);
 }
 
 /// Bounds of all outputs of one case, by the recipe at the top.
@@ -170,15 +183,21 @@ class Bounds {
                                  4 * kUnit * (std::abs(dp.value) + std::abs(mean.value));
       const double ds = scale * p * std::abs(slope);
       const double ds_error = scale * p * (slope_error + (ep + 4 * kUnit) * std::abs(slope));
+      double p_rounding = 0, dv_rounding = 0, ds_rounding = 0;
+      if (x_.c.probabilities == Compute::bf16) {
+        p_rounding = 1.01 * p * 0x1p-7 + 0x1p-120;  // half a unit each
+        dv_rounding = rounding_error(p, p * ep) + 0x1p-120;
+        ds_rounding = rounding_error(ds, ds_error) + 0x1p-120;
+      }
       for (int64_t c = 0; c < s_.head_dim; ++c) {
         const double v = std::abs(x_.in(x_.v, key, kv_head, c));
         const double k = std::abs(x_.in(x_.k, key, kv_head, c));
         const double q = std::abs(x_.in(x_.q, row, head, c));
         const double dy = std::abs(x_.in(x_.dout, row, head, c));
-        add(out, row, head, c, p * v * (ep + worst + 2 * terms));
-        add(dq, row, head, c, k * (ds_error + terms * ds));
-        add(dk, key, kv_head, c, q * (ds_error + all * ds));
-        add(dv, key, kv_head, c, dy * p * (ep + all));
+        add(out, row, head, c, v * (p * (ep + worst + 2 * terms) + p_rounding));
+        add(dq, row, head, c, k * (ds_error + terms * ds + ds_rounding));
+        add(dk, key, kv_head, c, q * (ds_error + all * ds + ds_rounding));
+        add(dv, key, kv_head, c, dy * (p * (ep + all) + dv_rounding));
       }
     }
   }

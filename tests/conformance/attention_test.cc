@@ -17,6 +17,18 @@ TEST(Conformance, AttentionWithinDocuments) {
       for (const int64_t document : {1, 7, 40, 100}) check({shape, storage, 2.0f, document});
 }
 
+TEST(Conformance, AttentionWithBf16Probabilities) {
+  for (const AttentionShape& shape : kAttentionShapes)
+    for (const Storage storage : kStorages)
+      for (const float size : {1.0f, 5.0f})
+        for (const int64_t document : {0, 7, 100})
+          check({shape, storage, size, document, Compute::bf16}, 3);
+}
+
+/// What tests of single values are done with: tensors and probabilities both FP32, or both BF16.
+constexpr std::pair<Storage, Compute> kNumbers[] = {{Storage::fp32, Compute::fp32},
+                                                    {Storage::bf16, Compute::bf16}};
+
 Matrix rows_of(const Matrix& x, int64_t first, int64_t count) {
   Matrix part(count, x.cols());
   for (int64_t r = 0; r < count; ++r)
@@ -52,16 +64,21 @@ TEST(Conformance, ADocumentIsAsItWereAlone) {
 
 void expect_cached_equals_whole(const Target& target, const Inputs& x) {
   SCOPED_TRACE(fmt::format("{} {}", target.label(), text(x.c)));
-  const Place with{backend_of(target)};
+  const Place with{backend_of(target), x.c.storage};
   const Forward at_once = forward(with, x);
-  const Tensor q = with.fp32(x.q), k = with.fp32(x.k), v = with.fp32(x.v);
+  const Tensor q = with.activation(x.q), k = with.activation(x.k), v = with.activation(x.v);
   for (const int64_t first : {0, 1, 15, 16, 63, 64, 69}) {
     AttentionShape one = x.c.shape;
     one.length = 1;
     one.first = first;
-    Tensor out = with.fp32(Matrix(1, 48)), lse = with.fp32(Matrix(1, 2));
-    with.execute(Attention{
-        .out = out, .lse = lse, .q = ConstView(q).slice(first, 1), .k = k, .v = v, .shape = one});
+    Tensor out = with.activation(Matrix(1, 48)), lse = with.fp32(Matrix(1, 2));
+    with.execute(Attention{.out = out,
+                           .lse = lse,
+                           .q = ConstView(q).slice(first, 1),
+                           .k = k,
+                           .v = v,
+                           .shape = one,
+                           .probabilities = x.c.probabilities});
     const Matrix got = out.values();
     for (int64_t c = 0; c < 48; ++c)
       EXPECT_TRUE(same_bits(got.at(0, c), at_once.out.at(first, c))) << first << " " << c;
@@ -80,10 +97,11 @@ TEST(Conformance, CachedAttentionEqualsWholeAttention) {
                              .heads = 2,
                              .kv_heads = 1,
                              .head_dim = 24};
-  for (const int64_t window : {0, 1, 6, 16, 33, 64}) {
-    const Inputs x({with_window(whole, window), Storage::fp32, 3});
-    for (const Target& target : targets()) expect_cached_equals_whole(target, x);
-  }
+  for (const int64_t window : {0, 1, 6, 16, 33, 64})
+    for (const auto& [storage, probabilities] : kNumbers) {
+      const Inputs x({with_window(whole, window), storage, 3, 0, probabilities});
+      for (const Target& target : targets()) expect_cached_equals_whole(target, x);
+    }
 }
 
 // What a query does not see cannot reach it, not even as 0 · NaN; the first NaN key reaches every
@@ -97,20 +115,22 @@ TEST(Conformance, AttentionDoesNotSeeTheFuture) {
                          .heads = 1,
                          .kv_heads = 1,
                          .head_dim = 20};
-  for (const int64_t bad : {1, 13, 64, 77})
-    for (const bool in_values : {false, true}) {
-      Inputs x({s, Storage::fp32, 2});
-      (in_values ? x.v : x.k).at(bad, 7) = std::numeric_limits<float>::quiet_NaN();
-      const Forward known = forward({reference()}, x);
-      for (const Target& target : targets()) {
-        SCOPED_TRACE(fmt::format("{} NaN {} {}", target.label(), in_values ? "value" : "key", bad));
-        const Results got = run({backend_of(target)}, x, known);
-        for (int64_t i = 0; i < s.length; ++i) {
-          EXPECT_EQ(std::isnan(got.at("out").at(i, 7)), i >= bad) << i;
-          EXPECT_EQ(std::isnan(got.at("dq").at(i, 0)), i >= bad) << i;
+  for (const auto& [storage, probabilities] : kNumbers)
+    for (const int64_t bad : {1, 13, 64, 77})
+      for (const bool in_values : {false, true}) {
+        Inputs x({s, storage, 2, 0, probabilities});
+        (in_values ? x.v : x.k).at(bad, 7) = std::numeric_limits<float>::quiet_NaN();
+        const Forward known = forward({reference(), storage}, x);
+        for (const Target& target : targets()) {
+          SCOPED_TRACE(
+              fmt::format("{} NaN {} {}", target.label(), in_values ? "value" : "key", bad));
+          const Results got = run({backend_of(target), storage}, x, known);
+          for (int64_t i = 0; i < s.length; ++i) {
+            EXPECT_EQ(std::isnan(got.at("out").at(i, 7)), i >= bad) << i;
+            EXPECT_EQ(std::isnan(got.at("dq").at(i, 0)), i >= bad) << i;
+          }
         }
       }
-    }
 }
 
 // A query that is not a number spoils the gradients of the keys it sees and of no others.
@@ -123,19 +143,20 @@ TEST(Conformance, AttentionBackwardKeepsNanToTheKeysSeen) {
                          .heads = 1,
                          .kv_heads = 1,
                          .head_dim = 20};
-  for (const int64_t bad : {0, 12, 63, 70}) {
-    Inputs x({s, Storage::fp32, 2});
-    x.q.at(bad, 7) = std::numeric_limits<float>::quiet_NaN();
-    const Forward known = forward({reference()}, x);
-    for (const Target& target : targets()) {
-      SCOPED_TRACE(fmt::format("{} NaN query {}", target.label(), bad));
-      const Results got = run({backend_of(target)}, x, known);
-      for (int64_t j = 0; j < s.length; ++j) {
-        EXPECT_EQ(std::isnan(got.at("dk").at(j, 7)), j <= bad) << j;
-        EXPECT_EQ(std::isnan(got.at("dv").at(j, 0)), j <= bad) << j;
+  for (const auto& [storage, probabilities] : kNumbers)
+    for (const int64_t bad : {0, 12, 63, 70}) {
+      Inputs x({s, storage, 2, 0, probabilities});
+      x.q.at(bad, 7) = std::numeric_limits<float>::quiet_NaN();
+      const Forward known = forward({reference(), storage}, x);
+      for (const Target& target : targets()) {
+        SCOPED_TRACE(fmt::format("{} NaN query {}", target.label(), bad));
+        const Results got = run({backend_of(target), storage}, x, known);
+        for (int64_t j = 0; j < s.length; ++j) {
+          EXPECT_EQ(std::isnan(got.at("dk").at(j, 7)), j <= bad) << j;
+          EXPECT_EQ(std::isnan(got.at("dv").at(j, 0)), j <= bad) << j;
+        }
       }
     }
-  }
 }
 
 }  // namespace

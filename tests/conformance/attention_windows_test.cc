@@ -15,6 +15,15 @@ TEST(Conformance, AttentionWithinWindows) {
           check({with_window(shape, window), storage, 2.0f, document}, kCardEvery);
 }
 
+TEST(Conformance, AttentionWithBf16ProbabilitiesWithinWindows) {
+  constexpr int kCardEvery = 7;
+  for (const AttentionShape& shape : kAttentionShapes)
+    for (const int64_t window : {1, 5, 16, 40, 64, 100})
+      for (const int64_t document : {0, 23})
+        check({with_window(shape, window), Storage::bf16, 2.0f, document, Compute::bf16},
+              kCardEvery);
+}
+
 constexpr AttentionShape kLong{.sequences = 2,
                                .length = 150,
                                .kv_length = 150,

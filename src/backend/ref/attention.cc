@@ -101,6 +101,11 @@ void for_each_head_of(const AttentionShape& s, const TokenView& first_keys, int6
     body(Head{s, sequence, head, kv_head, first_keys});
 }
 
+/// What of P or dS enters a product.
+double factor(double x, Compute probabilities) {
+  return probabilities == Compute::bf16 ? double{round_to_bf16(static_cast<float>(x))} : x;
+}
+
 double max_of(const double* x, int64_t first, int64_t end) {
   double max = -std::numeric_limits<double>::infinity();
   for (int64_t j = first; j < end; ++j) max = (x[j] > max || std::isnan(x[j])) ? x[j] : max;
@@ -128,7 +133,8 @@ void perform(const Attention& op, Scratch& scratch) {
     for (int64_t j = first; j < keys; ++j) sum += score[j] = math::exp(score[j] - max);
     for (int c = 0; c < shape.head_dim; ++c) {
       double value = 0;
-      for (int64_t j = first; j < keys; ++j) value += score[j] * at.key(v, j)[c];
+      for (int64_t j = first; j < keys; ++j)
+        value += factor(score[j], op.probabilities) * at.key(v, j)[c];
       out.put(at.query_row(i), at.query_col() + c, static_cast<float>(value / sum));
     }
     lse.put(at.query_row(i), at.head, static_cast<float>(max + math::log(sum)));
@@ -166,10 +172,12 @@ void perform(const AttentionBackward& op, Scratch& scratch) {
     for (int64_t j = at.first_key(i); j < at.visible(i); ++j) {
       const double p = math::exp(scale * dot(at.query(q, i), at.key(k, j), d) - log_sum);
       const double ds = p * (dot(dy, at.key(v, j), d) - mean) * scale;
+      const double of_values = factor(p, op.probabilities);
+      const double of_scores = factor(ds, op.probabilities);
       for (int c = 0; c < d; ++c) {
-        dv_sum[j * d + c] += p * dy[c];
-        dk_sum[j * d + c] += ds * at.query(q, i)[c];
-        dq_sum[c] += ds * at.key(k, j)[c];
+        dv_sum[j * d + c] += of_values * dy[c];
+        dk_sum[j * d + c] += of_scores * at.query(q, i)[c];
+        dq_sum[c] += of_scores * at.key(k, j)[c];
       }
     }
     for (int c = 0; c < d; ++c)

@@ -14,12 +14,12 @@ void perform(const Rope& op);
 
 /// out_i = Σ_j softmax_j(q_i·k_j/sqrt(head_dim))·v_j over the keys j <= first + i that document and
 /// window leave it; lse_i the log-sum-exp of its scores. Head h reads kv head h / (heads /
-/// kv_heads).
+/// kv_heads). As BF16 probabilities e^(score - the query's largest) are rounded, not their sum.
 void perform(const Attention& op, Scratch& scratch);
 
 /// With P = softmax and D_i = dout_i·out_i: dV = Pᵀ·dout, dS = P∘(dout·Vᵀ - D)/sqrt(head_dim),
-/// dq = dS·k, dk = dSᵀ·q. Rows of dk and dv at kv_length and beyond are left alone.
-/// [Dao et al. 2022, appendix B.2]
+/// dq = dS·k, dk = dSᵀ·q; as BF16 the P of dV and the dS of dq and dk are rounded. Rows of dk and
+/// dv at kv_length and beyond are left alone. [Dao et al. 2022, appendix B.2]
 void perform(const AttentionBackward& op, Scratch& scratch);
 
 }  // namespace ng::ref

@@ -9,7 +9,7 @@
 #define NG_BACKEND_CPU_ATTENTION_ATTENTION_INL_H_
 #endif
 
-#include "backend/cpu/attention/product.h"
+#include "backend/cpu/attention/pairs.h"
 #include "backend/cpu/simd/elementary-inl.h"
 #include "backend/cpu/simd/kernel-inl.h"
 
@@ -26,13 +26,18 @@ HWY_INLINE void PackRows(const ConstView& src, float* HWY_RESTRICT dst, int64_t 
   });
 }
 
-/// dst (rows, cols) = src (rows, width), rounded to what dst is stored as.
-HWY_INLINE void UnpackRows(const float* HWY_RESTRICT src, const View& dst, int64_t width) {
+/// dst (rows, cols) = src (rows, width), rounded to what dst is stored as. Of sums of BF16 weights
+/// -0 becomes +0: what a query does not see may have been added to it as 0.
+HWY_INLINE void UnpackRows(const float* HWY_RESTRICT src, const View& dst, int64_t width,
+                           Compute as) {
   WithStored(dst, [&](auto in) HWY_ATTR {
     const auto to = in.RowsOf(dst);
     for (int64_t r = 0; r < to.rows; ++r)
-      for (int64_t c = 0; c < to.cols; c += kLanes)
-        in.Write(Load16(src + r * width + c), to.row(r) + c, to.cols - c);
+      for (int64_t c = 0; c < to.cols; c += kLanes) {
+        F16 x = Load16(src + r * width + c);
+        if (as == Compute::bf16) x = Add(x, Zero16());
+        in.Write(x, to.row(r) + c, to.cols - c);
+      }
   });
 }
 
@@ -88,6 +93,60 @@ HWY_INLINE void TransposeTile(const float* HWY_RESTRICT src, float* HWY_RESTRICT
     }
 #endif
 }
+
+// ---------------------------------------------------------------- products, by pairs or FP32
+
+HWY_INLINE const float* RowsOf(TileMatrix& x, const AttentionTiles& tiles) {
+  if (x.has_rows) return x.rows;
+  x.has_rows = true;
+  if (x.columns != nullptr)
+    std::fill(x.rows + x.source.rows * tiles.width, x.rows + tiles.edge * tiles.width, 0.0f);
+  PackRows(x.source, x.rows, tiles.width);
+  return x.rows;
+}
+
+HWY_INLINE const float* ColumnsOf(TileMatrix& x, const AttentionTiles& tiles) {
+  if (!x.has_columns) TransposeTile(RowsOf(x, tiles), x.columns, tiles);
+  x.has_columns = true;
+  return x.columns;
+}
+
+/// weights (keys, edge) as BF16, subnormals as zeros.
+HWY_INLINE void RoundWeights(float* weights, const AttentionTiles& tiles, const Visible& visible) {
+  for (float* at = weights; at < weights + visible.keys * tiles.edge; at += kLanes) {
+    const F16 x = Load16(at);
+    Store16(RoundToBf16(Select(Lt(Abs(x), Set16(0x1p-126f)), Zero16(), x)), at);
+  }
+}
+
+/// find_scores.
+HWY_INLINE void FindScores(TileMatrix& keys, TileMatrix& queries, float* scores,
+                           const AttentionTiles& tiles, const Visible& visible) {
+  if (!find_scores_by_pairs(keys, queries, scores, tiles, visible))
+    find_scores(RowsOf(keys, tiles), ColumnsOf(queries, tiles), scores, tiles, visible);
+}
+
+/// add_over_keys of weights that are rounded to `as` here.
+HWY_INLINE void AddOverKeys(const TileWeights& weights, TileMatrix& x, float* sums,
+                            const AttentionTiles& tiles, const Visible& visible, Compute as) {
+  if (as == Compute::bf16) {
+    if (add_over_keys_by_pairs(weights, x, sums, tiles, visible)) return;
+    RoundWeights(weights.values, tiles, visible);
+  }
+  add_over_keys(weights.values, RowsOf(x, tiles), sums, tiles, visible, as);
+}
+
+/// add_over_queries of weights that are rounded to `as` here.
+HWY_INLINE void AddOverQueries(const TileWeights& weights, TileMatrix& x, const Rows<float>& sums,
+                               const AttentionTiles& tiles, const Visible& visible, Compute as) {
+  if (as == Compute::bf16) {
+    if (add_over_queries_by_pairs(weights, x, sums, tiles, visible)) return;
+    RoundWeights(weights.values, tiles, visible);
+  }
+  add_over_queries(weights.values, RowsOf(x, tiles), sums, tiles, visible, as);
+}
+
+// ---------------------------------------------------------------- who sees what
 
 /// The first keys that 16 queries from n see, by documents and window, against the keys of a tile.
 class FirstKeys16 {

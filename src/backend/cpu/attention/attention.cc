@@ -2,7 +2,8 @@
 //   S = Kᵀile · Qᵀ   scores, keys × queries, so that softmax works on whole vectors of queries
 //   m' = max(m, max S · scale),  P = exp(S · scale - m'),  l = l · exp(m - m') + ΣP
 //   O = O · exp(m - m') + Pᵀ · V
-// and at the end out = O / l, lse = m + log l. [Dao et al. 2022, algorithm 1]
+// and at the end out = O / l, lse = m + log l. [Dao et al. 2022, algorithm 1] As BF16 probabilities
+// the P of the last product is rounded to nearest even; l sums what is not.
 #include "backend/cpu/attention/attention.h"
 
 #include <cmath>
@@ -28,6 +29,8 @@ struct ForwardItem {
   TokenView first_keys;  // of the sequence's queries; empty: 0
   AttentionShape shape;  // of all heads and sequences
   AttentionTiles tiles;
+  Compute probabilities;
+  bool pairs;  // products by pairs of BF16
 };
 }  // namespace ng::cpu
 #endif
@@ -102,29 +105,26 @@ HWY_INLINE void StoreOutput(const ForwardItem& item, int64_t queries, float* sum
     *item.lse.row(item.first_query + n) =
         static_cast<float>(state.max[n] + math::log(static_cast<double>(state.sum[n])));
   }
-  UnpackRows(sums, item.out.slice(item.first_query, queries), width);
+  UnpackRows(sums, item.out.slice(item.first_query, queries), width, item.probabilities);
 }
 
 void AttentionForward(const ForwardItem& item, std::span<std::byte> memory) {
   const auto [edge, width] = item.tiles;
   const float scale = static_cast<float>(1 / std::sqrt(static_cast<double>(item.q.cols)));
   TileScratch scratch(memory);
-  float* q = scratch.take(edge * width);
-  float* q_columns = scratch.take(edge * width);
-  float* k = scratch.take(edge * width);
-  float* v = scratch.take(edge * width);
-  float* sums = scratch.take(edge * width);
-  float* scores = scratch.take(edge * edge);
-  const Softmax state{scratch.take(edge), scratch.take(edge), scratch.take(edge)};
-  float* first_keys_line = scratch.take(edge);
+  TakeTiles take(item.tiles, item.pairs, scratch);
+  TileMatrix q = take.queries(), k = take.keys(), v = take.keys();
+  const TileWeights weights = take.weights();
+  float* const scores = weights.values;  // which become P
+  float* const sums = take.matrix();
+  const Softmax state{take.line(), take.line(), take.line()};
+  float* const first_keys_line = take.line();
 
   const int64_t queries = std::min(edge, item.q.rows - item.first_query);
-  std::fill_n(q, edge * width, 0.0f);
   std::fill_n(sums, edge * width, 0.0f);
   std::fill_n(state.max, edge, -std::numeric_limits<float>::infinity());
   std::fill_n(state.sum, edge, 0.0f);
-  PackRows(item.q.slice(item.first_query, queries), q, width);
-  TransposeTile(q, q_columns, item.tiles);
+  q.load(item.q.slice(item.first_query, queries));
 
   const float* const first_keys =
       FirstKeys(item.first_keys, item.shape, item.first_query, queries, edge, first_keys_line);
@@ -138,13 +138,13 @@ void AttentionForward(const ForwardItem& item, std::span<std::byte> memory) {
                           .window = window_of(item.shape),
                           .first_key = first_key,
                           .first_keys = first_keys};
-    PackRows(item.k.slice(first_key, visible.keys), k, width);
-    PackRows(item.v.slice(first_key, visible.keys), v, width);
-    find_scores(k, q_columns, scores, item.tiles, visible);
+    k.load(item.k.slice(first_key, visible.keys));
+    v.load(item.v.slice(first_key, visible.keys));
+    FindScores(k, q, scores, item.tiles, visible);
     for (int64_t n = 0; n < queries; n += kLanes)
       SoftmaxOf16(scores, state, n, scale, item.tiles, visible);
     if (first_key > first_tile) ScaleRows(sums, state.rescale, queries, width);
-    add_over_keys(scores, v, sums, item.tiles, visible);
+    AddOverKeys(weights, v, sums, item.tiles, visible, item.probabilities);
   }
   StoreOutput(item, queries, sums, state);
 }
@@ -189,6 +189,7 @@ void perform(Workspace& workspace, const Attention& op) {
            op.out.rows, op.out.cols, op.lse.rows, op.lse.cols);
   const Rows<float> lse = op.lse.as<float>();
   const AttentionTiles tiles = attention_tiles(shape.head_dim, kForwardMatrices);
+  const bool pairs = takes_pairs(op.q, tiles, floats_of_tiles(tiles, kForwardMatrices));
   const int64_t heads = shape.sequences * shape.heads;
   const int64_t query_tiles = (shape.length + tiles.edge - 1) / tiles.edge;
   const int64_t run = heads >= kManyHeads ? kTilesInARow : 1;
@@ -206,7 +207,9 @@ void perform(Workspace& workspace, const Attention& op) {
                      .first_query = 0,
                      .first_keys = place.first_keys(op.first_keys, shape),
                      .shape = shape,
-                     .tiles = tiles};
+                     .tiles = tiles,
+                     .probabilities = op.probabilities,
+                     .pairs = pairs};
     const int64_t first_tile = index % runs * run;
     for (int64_t tile = first_tile; tile < std::min(first_tile + run, query_tiles); ++tile) {
       item.first_query = tile * tiles.edge;

@@ -3,6 +3,7 @@
 // S recomputed and D = rowsum(dout ∘ out):
 //   P = exp(S · scale - lse),  dS = P ∘ (V · doutᵀ - D) · scale
 //   dv += P · dout,  dk += dS · q,  dq += dSᵀ · k          [Dao et al. 2022, algorithm 4]
+// As BF16 probabilities P and dS are rounded to nearest even where they enter these products.
 //
 // The sums are FP32. Where dk and dv are stored so, they lie there. BF16 has no room for them: they
 // lie in the worker's scratch, for a band of keys at a time, and are rounded when all queries have
@@ -39,51 +40,54 @@ struct KeyBand {
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 
-/// One worker's tiles: (edge, width) each, but scores and slopes (edge, edge), lse, mean and
-/// first_keys (edge).
+/// One worker's tiles. Scores become P, slopes dS.
 struct BackwardTiles {
-  float *q, *q_columns, *dout, *dout_columns, *dq, *k, *v;
-  float *scores, *slopes;
+  TileMatrix q, dout, k, v;
+  float* dq;
+  TileWeights scores, slopes;
   float *lse, *mean, *first_keys;
 };
 
-HWY_INLINE BackwardTiles TakeTiles(const AttentionTiles& tiles, TileScratch& scratch) {
-  BackwardTiles t;
-  for (float** matrix : {&t.q, &t.q_columns, &t.dout, &t.dout_columns, &t.dq, &t.k, &t.v})
-    *matrix = scratch.take(tiles.edge * tiles.width);
-  for (float** square : {&t.scores, &t.slopes}) *square = scratch.take(tiles.edge * tiles.edge);
-  for (float** line : {&t.lse, &t.mean, &t.first_keys}) *line = scratch.take(tiles.edge);
-  return t;
+HWY_INLINE BackwardTiles TakeBackwardTiles(TakeTiles take) {
+  return {.q = take.queries(),
+          .dout = take.queries(),
+          .k = take.keys(),
+          .v = take.keys(),
+          .dq = take.matrix(),
+          .scores = take.weights(),
+          .slopes = take.weights(),
+          .lse = take.line(),
+          .mean = take.line(),
+          .first_keys = take.line()};
 }
 
 // D of one query: Σ dout · out over the columns of its head.
 template <class Stored>
-HWY_INLINE float MeanSlope(const float* dout, const Stored* out, int64_t cols) {
+HWY_INLINE float MeanSlope(const Stored* dout, const Stored* out, int64_t cols) {
   F16 sum = Zero16();
   for (int64_t c = 0; c < cols; c += kLanes)
-    sum = Fma(Load16(dout + c), Load16(out + c, cols - c), sum);
+    sum = Fma(Load16(dout + c, cols - c), Load16(out + c, cols - c), sum);
   return FoldLanes(sum);
 }
 
 // Everything about the queries of one tile that does not depend on the keys.
 HWY_INLINE void LoadQueries(const AttentionBackward& a, const AttentionTiles& tiles,
                             const HeadPlace& place, int64_t first_query, int64_t queries,
-                            const BackwardTiles& t) {
+                            BackwardTiles& t) {
   const auto [edge, width] = tiles;
-  for (float* tile : {t.q, t.dout, t.dq}) std::fill_n(tile, edge * width, 0.0f);
+  std::fill_n(t.dq, edge * width, 0.0f);
   std::fill_n(t.lse, edge, 0.0f);
   std::fill_n(t.mean, edge, 0.0f);
-  PackRows(place.queries(a.q, a.shape).slice(first_query, queries), t.q, width);
-  PackRows(place.queries(a.dout, a.shape).slice(first_query, queries), t.dout, width);
-  TransposeTile(t.q, t.q_columns, tiles);
-  TransposeTile(t.dout, t.dout_columns, tiles);
+  const ConstView dout = place.queries(a.dout, a.shape).slice(first_query, queries);
+  t.q.load(place.queries(a.q, a.shape).slice(first_query, queries));
+  t.dout.load(dout);
   const ConstView out = place.queries(a.out, a.shape).slice(first_query, queries);
   const Rows<const float> lse = a.lse.as<float>();
   WithStored(out, [&](auto in) HWY_ATTR {
-    const auto rows = in.RowsOf(out);
+    const auto rows = in.RowsOf(out), slopes = in.RowsOf(dout);
     for (int64_t n = 0; n < rows.rows; ++n) {
       t.lse[n] = lse.row(place.sequence * a.shape.length + first_query + n)[place.head];
-      t.mean[n] = MeanSlope(t.dout + n * tiles.width, rows.row(n), rows.cols);
+      t.mean[n] = MeanSlope(slopes.row(n), rows.row(n), rows.cols);
     }
   });
 }
@@ -96,8 +100,8 @@ HWY_INLINE void Slopes16(const BackwardTiles& t, int64_t n, float scale,
   const F16 mean = Load16(t.mean + n);
   const FirstKeys16 first_keys(visible, n);
   for (int64_t i = visible.first_of(n); i < visible.keys_of(n + kLanes - 1); ++i) {
-    float* score = t.scores + i * tiles.edge + n;
-    float* slope = t.slopes + i * tiles.edge + n;
+    float* score = t.scores.values + i * tiles.edge + n;
+    float* slope = t.slopes.values + i * tiles.edge + n;
     const F16 p = first_keys.Seen(Exp(Fma(Load16(score), scale16, minus_lse)), i, Zero16());
     Store16(p, score);
     Store16(Mul(Mul(p, Sub(Load16(slope), mean)), scale16), slope);
@@ -107,8 +111,9 @@ HWY_INLINE void Slopes16(const BackwardTiles& t, int64_t n, float scale,
 // One tile of queries: dk and dv of the keys in the band that it sees; with the first band dq.
 HWY_INLINE void BackwardQueries(const AttentionBackward& a, const AttentionTiles& tiles,
                                 const HeadPlace& place, int64_t first_query, const KeyBand& band,
-                                const BackwardTiles& t) {
+                                BackwardTiles& t) {
   const auto [edge, width] = tiles;
+  const Compute as = a.probabilities;
   const float scale = static_cast<float>(1 / std::sqrt(static_cast<double>(a.shape.head_dim)));
   const int64_t queries = std::min(edge, a.shape.length - first_query);
   const int64_t position = a.shape.first + first_query;
@@ -128,34 +133,35 @@ HWY_INLINE void BackwardQueries(const AttentionBackward& a, const AttentionTiles
                           .window = window_of(a.shape),
                           .first_key = first_key,
                           .first_keys = first_keys};
-    PackRows(k.slice(first_key, visible.keys), t.k, width);
-    PackRows(v.slice(first_key, visible.keys), t.v, width);
-    find_scores(t.k, t.q_columns, t.scores, tiles, visible);
-    find_scores(t.v, t.dout_columns, t.slopes, tiles, visible);
+    t.k.load(k.slice(first_key, visible.keys));
+    t.v.load(v.slice(first_key, visible.keys));
+    FindScores(t.k, t.q, t.scores.values, tiles, visible);
+    FindScores(t.v, t.dout, t.slopes.values, tiles, visible);
     for (int64_t n = 0; n < queries; n += kLanes) Slopes16(t, n, scale, tiles, visible);
     if (band.holds(first_key)) {
       const int64_t row = first_key - band.first;
-      add_over_queries(t.scores, t.dout, band.dv.slice(row, visible.keys), tiles, visible);
-      add_over_queries(t.slopes, t.q, band.dk.slice(row, visible.keys), tiles, visible);
+      AddOverQueries(t.scores, t.dout, band.dv.slice(row, visible.keys), tiles, visible, as);
+      AddOverQueries(t.slopes, t.q, band.dk.slice(row, visible.keys), tiles, visible, as);
     }
-    if (with_dq) add_over_keys(t.slopes, t.k, t.dq, tiles, visible);
+    if (with_dq) AddOverKeys(t.slopes, t.k, t.dq, tiles, visible, as);
   }
-  if (with_dq) UnpackRows(t.dq, place.queries(a.dq, a.shape).slice(first_query, queries), width);
+  if (with_dq)
+    UnpackRows(t.dq, place.queries(a.dq, a.shape).slice(first_query, queries), width, as);
 }
 
 HWY_INLINE void Clear(const Rows<float>& x) {
   for (int64_t r = 0; r < x.rows; ++r) std::fill_n(x.row(r), x.cols, 0.0f);
 }
 
-void BackwardHeads(const AttentionBackward& a, AttentionTiles cut, int64_t item,
+void BackwardHeads(const AttentionBackward& a, AttentionTiles cut, bool pairs, int64_t item,
                    std::span<std::byte> memory) {
   const AttentionShape& shape = a.shape;
   const bool in_place = a.dk.is(fp32_format());
   TileScratch scratch(memory);
-  const BackwardTiles tiles = TakeTiles(cut, scratch);
+  BackwardTiles tiles = TakeBackwardTiles({cut, pairs, scratch});
   const int64_t band_keys =
       in_place ? shape.kv_length : scratch.left() / (2 * cut.width) / cut.edge * cut.edge;
-  float* sums = in_place ? nullptr : scratch.take(2 * band_keys * cut.width);
+  float* sums = in_place ? nullptr : scratch.take(2 * band_keys * cut.width);  // whole tiles
   const int64_t group = shape.heads / shape.kv_heads;
   HeadPlace place{.sequence = item / shape.kv_heads, .head = 0, .kv_head = item % shape.kv_heads};
   const View dk = place.keys(a.dk, shape), dv = place.keys(a.dv, shape);
@@ -167,7 +173,7 @@ void BackwardHeads(const AttentionBackward& a, AttentionTiles cut, int64_t item,
       band.dv = dv.as<float>();
     } else {
       band.dk = {sums, keys, shape.head_dim, cut.width};
-      band.dv = {sums + keys * cut.width, keys, shape.head_dim, cut.width};
+      band.dv = {sums + band_keys * cut.width, keys, shape.head_dim, cut.width};
     }
     Clear(band.dk);
     Clear(band.dv);
@@ -177,8 +183,8 @@ void BackwardHeads(const AttentionBackward& a, AttentionTiles cut, int64_t item,
         BackwardQueries(a, cut, place, n, band, tiles);
     }
     if (in_place) continue;
-    UnpackRows(band.dk.data, dk.slice(first, keys), cut.width);
-    UnpackRows(band.dv.data, dv.slice(first, keys), cut.width);
+    UnpackRows(band.dk.data, dk.slice(first, keys), cut.width, a.probabilities);
+    UnpackRows(band.dv.data, dv.slice(first, keys), cut.width, a.probabilities);
   }
 }
 
@@ -207,10 +213,11 @@ void perform(Workspace& workspace, const AttentionBackward& op) {
            shape.heads);
   const int64_t sums = op.dk.is(fp32_format()) ? 0 : kBackwardSums;
   const AttentionTiles tiles = attention_tiles(shape.head_dim, kBackwardMatrices + sums);
-  parallel_for(workspace.threads(), shape.sequences * shape.kv_heads,
-               [&](int64_t item, int worker) {
-                 HWY_DYNAMIC_DISPATCH(BackwardHeads)(op, tiles, item, workspace.worker(worker));
-               });
+  const bool pairs = takes_pairs(op.q, tiles, floats_of_tiles(tiles, kBackwardMatrices + sums));
+  parallel_for(
+      workspace.threads(), shape.sequences * shape.kv_heads, [&](int64_t item, int worker) {
+        HWY_DYNAMIC_DISPATCH(BackwardHeads)(op, tiles, pairs, item, workspace.worker(worker));
+      });
 }
 
 }  // namespace ng::cpu

@@ -1,5 +1,9 @@
 #include "backend/cpu/attention/product.h"
 
+#include <immintrin.h>
+
+#include "base/flush.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/attention/product.cc"
 #include <hwy/foreach_target.h>  // once per instruction set
@@ -22,6 +26,7 @@ struct Product {
   int64_t rows, cols, depth;
   int64_t start, end;  ///< as large as rows and depth together: the band has no such border
   bool add;
+  bool flush;  ///< subnormals are zeros, read and made; then A is of BF16 and has none
 
   [[nodiscard]] int64_t first(int64_t i) const { return std::clamp<int64_t>(i - start, 0, depth); }
   [[nodiscard]] int64_t last(int64_t i) const { return std::clamp<int64_t>(i + end, 0, depth); }
@@ -41,7 +46,9 @@ void Multiply(const Product& p) {
     for (int64_t k = p.first(i); k < p.last(i); ++k) {
       const float* b = p.b + k * p.b_row;
       const float factor = p.a[i * p.a_row + k * p.a_k];
-      for (int64_t n = 0; n < p.cols; ++n) c[n] = std::fma(factor, b[n], c[n]);
+      for (int64_t n = 0; n < p.cols; ++n)
+        c[n] = p.flush ? flushed_fma(factor, flushed(b[n]), flushed(c[n]))
+                       : std::fma(factor, b[n], c[n]);
     }
   }
 }
@@ -123,20 +130,20 @@ HWY_EXPORT(Multiply);
 
 namespace {
 
-constexpr int64_t kLanes = 16;
-
-void multiply(const Product& p) { HWY_DYNAMIC_DISPATCH(Multiply)(p); }
+// No arithmetic but the kernel's is done in flush modes. The scalar kernel needs none.
+void multiply(const Product& p) {
+  constexpr unsigned kFlush = _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON;
+  const unsigned before = _mm_getcsr();
+  if (p.flush) _mm_setcsr(before | kFlush);
+  HWY_DYNAMIC_DISPATCH(Multiply)(p);
+  if (p.flush) _mm_setcsr(before);
+}
 
 }  // namespace
 
 void find_scores(const float* x, const float* y, float* scores, const AttentionTiles& tiles,
                  const Visible& visible) {
-  const int64_t rows = visible.all() ? visible.keys : kLanes;
-  for (int64_t i = 0; i < visible.keys; i += rows) {
-    const int64_t n = std::max<int64_t>(0, i - visible.diagonal) / kLanes * kLanes;
-    if (n >= visible.queries) return;
-    const int64_t end = visible.queries_of(std::min(i + rows, visible.keys));
-    if (end <= n) continue;
+  for_score_blocks(visible, [&](int64_t i, int64_t rows, int64_t n, int64_t cols) {
     multiply({.a = x + i * tiles.width,
               .a_row = tiles.width,
               .a_k = 1,
@@ -144,17 +151,18 @@ void find_scores(const float* x, const float* y, float* scores, const AttentionT
               .b_row = tiles.edge,
               .c = scores + i * tiles.edge + n,
               .c_row = tiles.edge,
-              .rows = std::min(rows, visible.keys - i),
-              .cols = (end - n + kLanes - 1) / kLanes * kLanes,
+              .rows = rows,
+              .cols = cols,
               .depth = tiles.width,
               .start = visible.keys,
               .end = tiles.width,
-              .add = false});
-  }
+              .add = false,
+              .flush = false});
+  });
 }
 
 void add_over_keys(const float* weights, const float* x, float* sums, const AttentionTiles& tiles,
-                   const Visible& visible) {
+                   const Visible& visible, Compute as) {
   multiply({.a = weights,
             .a_row = 1,
             .a_k = tiles.edge,
@@ -167,11 +175,12 @@ void add_over_keys(const float* weights, const float* x, float* sums, const Atte
             .depth = visible.keys,
             .start = visible.window - visible.diagonal - 1,
             .end = visible.diagonal + 1,
-            .add = true});
+            .add = true,
+            .flush = as == Compute::bf16});
 }
 
 void add_over_queries(const float* weights, const float* x, const Rows<float>& sums,
-                      const AttentionTiles& tiles, const Visible& visible) {
+                      const AttentionTiles& tiles, const Visible& visible, Compute as) {
   multiply({.a = weights,
             .a_row = tiles.edge,
             .a_k = 1,
@@ -184,7 +193,8 @@ void add_over_queries(const float* weights, const float* x, const Rows<float>& s
             .depth = visible.queries,
             .start = visible.diagonal,
             .end = visible.window - visible.diagonal,
-            .add = true});
+            .add = true,
+            .flush = as == Compute::bf16});
 }
 
 }  // namespace ng::cpu

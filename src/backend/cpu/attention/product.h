@@ -40,17 +40,33 @@ struct Visible {
   }
 };
 
+/// f(first key, keys, first query, queries) of the blocks of a tile's scores that some query sees:
+/// all of it, else 16 keys at a time; queries are whole vectors of 16.
+template <class F>
+void for_score_blocks(const Visible& visible, const F& f) {
+  constexpr int64_t kLanes = 16;
+  const int64_t rows = visible.all() ? visible.keys : kLanes;
+  for (int64_t i = 0; i < visible.keys; i += rows) {
+    const int64_t n = std::max<int64_t>(0, i - visible.diagonal) / kLanes * kLanes;
+    if (n >= visible.queries) return;
+    const int64_t end = visible.queries_of(std::min(i + rows, visible.keys));
+    if (end > n)
+      f(i, std::min(rows, visible.keys - i), n, (end - n + kLanes - 1) / kLanes * kLanes);
+  }
+}
+
 /// scores (keys, edge) = x (keys, width) · y, y (width, edge) the queries as columns. Vectors of 16
 /// queries that see none of 16 keys may be left as they are.
 void find_scores(const float* x, const float* y, float* scores, const AttentionTiles& tiles,
                  const Visible& visible);
 
-/// sums (queries, width) += weightsᵀ · x: each query over the keys it sees.
+/// sums (queries, width) += weightsᵀ · x: each query over the keys it sees. As BF16 the weights are
+/// rounded already, and subnormals are zeros, read and made. [base/flush.h]
 void add_over_keys(const float* weights, const float* x, float* sums, const AttentionTiles& tiles,
-                   const Visible& visible);
+                   const Visible& visible, Compute as);
 
 /// sums += weights · x: each key over the queries that see it. sums.cols may be any number.
 void add_over_queries(const float* weights, const float* x, const Rows<float>& sums,
-                      const AttentionTiles& tiles, const Visible& visible);
+                      const AttentionTiles& tiles, const Visible& visible, Compute as);
 
 }  // namespace ng::cpu

@@ -16,16 +16,20 @@ struct AttentionTiles {
   int64_t width = 0;
 };
 
+/// Floats of `matrices` of edge × width, two of edge × edge and lines.
+inline int64_t floats_of_tiles(const AttentionTiles& tiles, int64_t matrices) {
+  return tiles.edge * (matrices * tiles.width + 2 * tiles.edge + 8);
+}
+
+constexpr int64_t kScratchFloats = kWorkerScratchBytes / sizeof(float);
+
 /// The largest edge in {64, 32, 16} for which `matrices` of edge × width and two of edge × edge fit
 /// a worker's scratch. It depends on head_dim alone.
 inline AttentionTiles attention_tiles(int head_dim, int64_t matrices) {
-  constexpr int64_t kFloats = kWorkerScratchBytes / sizeof(float);
-  const int64_t width = (int64_t{head_dim} + 15) / 16 * 16;
-  int64_t edge = 64;
-  const auto need = [&] { return edge * (matrices * width + 2 * edge + 8); };
-  while (edge > 16 && need() > kFloats) edge /= 2;
-  NG_CHECK(need() <= kFloats, head_dim, kFloats);
-  return {edge, width};
+  AttentionTiles tiles{.edge = 64, .width = (int64_t{head_dim} + 15) / 16 * 16};
+  while (tiles.edge > 16 && floats_of_tiles(tiles, matrices) > kScratchFloats) tiles.edge /= 2;
+  NG_CHECK(floats_of_tiles(tiles, matrices) <= kScratchFloats, head_dim, kScratchFloats);
+  return tiles;
 }
 
 /// Hands out pieces of one worker's scratch.

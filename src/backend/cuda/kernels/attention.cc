@@ -30,11 +30,17 @@ __device__ inline float dot_of(const HeadPart& a, const HeadPart& b, int n) {
   return sum;
 }
 
+/// What of P or dS enters a product.
+__device__ inline float factor_of(float x, bool is_rounded) {
+  return is_rounded ? round_to_bf16(x) : x;
+}
+
 /// Where heads lie, and who sees whom.
 struct Heads {
   AttentionShape s;
   const int32_t* first_keys;  ///< null: 0 for all
   float scale;                ///< 1/sqrt(head_dim)
+  bool are_rounded;           ///< probabilities, and slopes of scores
 
   [[nodiscard]] __device__ HeadPart query(const Source& x, int64_t row, int64_t head) const {
     return {x, row, head * s.head_dim};
@@ -75,7 +81,7 @@ struct AttendRow {
       const float p = j < end ? math::exp(score - next) : 0.0f;
       largest = next;
       sum = std::fma(sum, rescale, p);
-      weights[mine + lane] = p;
+      weights[mine + lane] = factor_of(p, heads.are_rounded);
       __syncwarp();
       const int count = end - j0 < kWarp ? static_cast<int>(end - j0) : kWarp;
       for (int c = 0; c < kColsPerLane; ++c) acc[c] *= rescale;
@@ -140,8 +146,9 @@ struct QueryGradientRow {
     float acc[kColsPerLane] = {};
     for (int64_t j0 = in.heads.first_key(row, i); j0 < end; j0 += kWarp) {
       const int64_t j = j0 + lane;
-      slopes[mine + lane] =
+      const float slope =
           j < end ? in.slope_of(row, head, {in.k, key.row + j, key.first}).ds : 0.0f;
+      slopes[mine + lane] = factor_of(slope, in.heads.are_rounded);
       __syncwarp();
       const int count = end - j0 < kWarp ? static_cast<int>(end - j0) : kWarp;
       for (int n = 0; n < count; ++n) {
@@ -184,7 +191,7 @@ struct KeyGradientRow {
         float weight = 0;
         if (i < s.length && in.heads.first_key(row0 + lane, i) <= j) {
           const AttentionInputs::Slope slope = in.slope_of(row0 + lane, head, key);
-          weight = kOfKeys ? slope.ds : slope.p;
+          weight = factor_of(kOfKeys ? slope.ds : slope.p, in.heads.are_rounded);
         }
         weights[mine + lane] = weight;
         __syncwarp();
@@ -204,14 +211,17 @@ struct KeyGradientRow {
   }
 };
 
-Heads heads_of(std::string_view name, const AttentionShape& s, const ConstView& q,
-               const ConstView& k, const ConstView& v, TokenView first_keys) {
-  check_attention(s, q, k, v, first_keys);
+/// Of attention or its adjoint.
+template <class Operation>
+Heads heads_of(const Operation& op) {
+  const AttentionShape& s = op.shape;
+  check_attention(s, op.q, op.k, op.v, op.first_keys);
   if (s.head_dim > kMostHeadDim)
-    throw Unsupported("cuda: " + std::string(name) + " of heads above " +
+    throw Unsupported("cuda: " + std::string(op.kName) + " of heads above " +
                       std::to_string(kMostHeadDim));
-  return {s, first_keys.empty() ? nullptr : first_keys.data(),
-          static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim)))};
+  return {s, op.first_keys.empty() ? nullptr : op.first_keys.data(),
+          static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim))),
+          op.probabilities == Compute::bf16};
 }
 
 }  // namespace
@@ -220,7 +230,7 @@ void perform(Stream stream, const Attention& op) {
   NG_CHECK(same_shape(op.out, op.q) && op.lse.rows == op.q.rows && op.lse.cols == op.shape.heads,
            op.out.rows, op.out.cols, op.lse.rows, op.lse.cols);
   constexpr std::string_view kName = Attention::kName;
-  const AttendRow row{heads_of(kName, op.shape, op.q, op.k, op.v, op.first_keys),
+  const AttendRow row{heads_of(op),
                       target_of(kName, op.out),
                       target_of(kName, op.lse),
                       source_of(kName, op.q, op.out),
@@ -239,12 +249,8 @@ void perform(Stream stream, const AttentionBackward& op, const Scratch& scratch)
   const auto read = [&](const ConstView& x) { return source_of(kName, x, op.dq); };
   const AttentionShape& s = op.shape;
   auto* means = scratch.take<float>(kName, op.q.rows * s.heads);
-  const AttentionInputs in{heads_of(kName, s, op.q, op.k, op.v, op.first_keys),
-                           read(op.dout),
-                           source_of(kName, op.lse),
-                           read(op.q),
-                           read(op.k),
-                           read(op.v),
+  const AttentionInputs in{heads_of(op), read(op.dout), source_of(kName, op.lse),
+                           read(op.q),   read(op.k),    read(op.v),
                            means};
   for_each_place(stream, op.q.rows, s.heads, MeanOfSlopes{s, in.dout, read(op.out), means});
   const KeyGradientRow<true> of_keys{in, target_of(kName, op.dk)};
