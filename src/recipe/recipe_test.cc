@@ -48,7 +48,7 @@ const std::vector<std::string> kNamed = split_at_commas(
     "nvfp4-fwd-bf16-bwd,mxfp8-fwd-nvfp4-bwd,nvfp4-46,quartet2,nvint4-wgrad,bf16-sr,"
     "bf16-tile,fp8-current-tile,nvfp4-tile,quartet,quartet-even,fp4-dge,averis,averis-wide,"
     "tetrajet-v2,nvfp4-row,nvfp4-row-mxfp8-bwd,nvfp4-layer-signs,bitnet,mixfp4,coat-adamw,"
-    "adam8bit");
+    "adam8bit,bf16-attention,fp8-current-attention,mxfp4-all-attention,nvfp4-attention");
 
 TEST(NamedRecipes, AllAreThereAndNoOthers) {
   std::vector<std::string> files;
