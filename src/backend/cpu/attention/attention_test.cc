@@ -138,10 +138,12 @@ AttentionShape with_window(AttentionShape shape, int64_t window) {
   return shape;
 }
 
-// Those of 1,700: so wide that the sums of 64 keys at a time fit a worker's scratch: two bands.
+// Those of 1,700: so wide that the sums of 64 keys at a time fit a worker's scratch: two bands. Of
+// 1,100: the same with pairs of BF16 beside them.
 INSTANTIATE_TEST_SUITE_P(Shapes, AttentionOf,
                          ::testing::Values(shape(1, 1, 0, 1, 1, 1), shape(2, 17, 0, 2, 2, 16),
                                            shape(1, 70, 5, 2, 1, 20), shape(1, 5, 70, 2, 1, 1700),
+                                           shape(1, 9, 70, 1, 1, 1100),
                                            with_window(shape(1, 70, 5, 2, 1, 20), 9),
                                            with_window(shape(1, 90, 20, 2, 1, 1700), 30)));
 

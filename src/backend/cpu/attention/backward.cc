@@ -9,7 +9,7 @@
 // lie in the worker's scratch, for a band of keys at a time, and are rounded when all queries have
 // passed. The first band's pass also does dq, over all keys; each further one repeats the scores
 // and slopes of the tiles in its band. So a context of any length needs no more scratch, each sum
-// keeps its one order, and only keys beyond the first band (7,600 of head_dim 64, 3,700 of 128)
+// keeps its one order, and only keys beyond the first band (7,600 of head_dim 64, 3,500 of 128)
 // cost more: 7 products instead of 5.
 #include "backend/cpu/attention/attention.h"
 
