@@ -125,6 +125,7 @@ void KeyWords::add(const Op& op) {
   if constexpr (requires { op.codes.rows; }) add(ConstView(op.codes));
   if constexpr (requires { op.y.cast; }) add(op.y);
   if constexpr (requires { op.shape; }) add(op.shape);
+  if constexpr (requires { op.probabilities; }) add(op.probabilities);
   if constexpr (requires { op.kind; }) add(op.kind);
   if constexpr (requires { op.optimizer; }) add(op.optimizer);
   if constexpr (requires { op.weight; }) add(op.weight);
