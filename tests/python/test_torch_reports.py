@@ -36,7 +36,8 @@ def test_what_layers_do_not_do_is_said():
                      "communication.weights = fp8_e4m3: of the trainer's ranks alone")  # fmt: skip
     assert all(line in str(report) for line in report.others)
     assert ngt.convert(layers(blocks=pair()), "mxfp4-all").others == []
-    saved = {"saved.norm": "fp8_e4m3", "saved.activation": "mxfp8_e4m3", "saved.attention": "bf16"}
+    saved = {"attention.probabilities": "bf16", "saved.norm": "fp8_e4m3",
+             "saved.activation": "mxfp8_e4m3", "saved.attention": "bf16"}  # fmt: skip
     for engine in ("kernels", "torch"):
         report = ngt.convert(layers(blocks=pair()), {"inherit": "bf16", **saved}, engine=engine)
         (line,) = report.others

@@ -20,7 +20,7 @@ AnyRecipe = str | os.PathLike[str] | Mapping[str, Any] | Recipe
 _UPDATE = ("weights.storage", "weights.master", "weights.update", "optimizer.kind",
            "optimizer.moment1", "optimizer.moment2", "gradient.accumulate")  # fmt: skip
 _WIRE = ("gradient.communicate", "gradient.reduce", "gradient.auto_scale")
-_SAVED = ("saved.norm", "saved.activation", "saved.attention")
+_BETWEEN = ("attention.probabilities", "saved.norm", "saved.activation", "saved.attention")
 _RANKS = ("gradient.shard", "communication.activations", "communication.weights",
           "communication.sums")  # fmt: skip
 
@@ -47,7 +47,7 @@ def left_to_others(recipe: _core.Recipe) -> list[str]:
     for keys, whose in (
         (_UPDATE, "those of the optimizer, not of layers"),
         (_WIRE, "those between ranks, not of layers"),
-        (_SAVED, "those of norms, activations and attention, which PyTorch computes"),
+        (_BETWEEN, "those of norms, activations and attention, which PyTorch computes"),
         (_RANKS, "of the trainer's ranks alone"),
     ):
         changed = [f"{key} = {_text(said[key])}" for key in keys if said[key] != plain[key]]
