@@ -5,7 +5,6 @@
 #include <array>
 #include <memory>
 
-#include "backend/cpu/update/update.h"
 #include "backend/gradient_scale.h"
 
 namespace ng {
@@ -14,52 +13,62 @@ namespace {
 /// A gradient, what it is sent as, and what two ranks that send the same make of it.
 class SentGradient {
  public:
-  SentGradient(cpu::Workspace& workspace, Rows<const float> gradient)
-      : workspace_(workspace),
-        x_(gradient.data, gradient.rows, gradient.cols, gradient.stride),
-        mean_(static_cast<size_t>(gradient.rows * gradient.cols)),
-        codes_(mean_.size()),
-        codes_of_other_(mean_.size()) {
+  SentGradient(Backend& backend, const ConstView& gradient)
+      : backend_(backend),
+        x_(gradient),
+        mean_(backend, static_cast<size_t>(gradient.size()) * sizeof(float)),
+        codes_(backend, static_cast<size_t>(gradient.size())),
+        codes_of_other_(backend, static_cast<size_t>(gradient.size())),
+        facts_(backend, sizeof(Facts)) {
     cast_.scale = ScaleKind::pow2;
     find_amax();
-    store();
-    codes_of_other_ = codes_;
+    store(codes_);
+    store(codes_of_other_);
+    float amax = 0;
+    backend_.download(&amax, reinterpret_cast<const std::byte*>(&facts()->amax), sizeof amax);
+    encode_scale_ = 2 * shared_encode_scale(cast_, amax, {});
   }
 
-  void find_amax() { cpu::perform(workspace_, FindAmax{.amax = &amax_, .x = x_}); }
-  void store() {
-    View y = sent(codes_);
-    y.scales = {reinterpret_cast<std::byte*>(&scale_), &fp32_format(), cast_.block, nullptr};
-    cpu::perform(workspace_, StoreGradient{.y = {y, cast_}, .x = x_, .key = {}, .amax = &amax_});
-  }
+  void find_amax() { backend_.execute(FindAmax{.amax = &facts()->amax, .x = x_}); }
+  void store() { store(codes_); }
   void sum(RankSum rule) {
     const std::array<ConstView, 2> ranks = {sent(codes_), sent(codes_of_other_)};
-    uint64_t largest = 0;
-    cpu::perform(workspace_, SumOfRanks{.y = {mean_.data(), x_.rows, x_.cols, x_.cols},
-                                        .x = ranks,
-                                        .rule = rule,
-                                        .encode_scale = 2 * shared_encode_scale(cast_, amax_, {}),
-                                        .size = x_.size(),
-                                        .largest = rule == RankSum::ring ? &largest : nullptr});
+    backend_.execute(SumOfRanks{.y = fp32_in(mean_, x_.rows, x_.cols),
+                                .x = ranks,
+                                .rule = rule,
+                                .encode_scale = encode_scale_,
+                                .size = x_.size(),
+                                .largest = rule == RankSum::ring ? &facts()->largest : nullptr});
   }
 
  private:
-  [[nodiscard]] View sent(std::vector<std::byte>& codes) const {
+  /// What lies in the backend's memory, too.
+  struct Facts {
+    uint64_t largest;
+    float amax, scale;
+  };
+  [[nodiscard]] Facts* facts() const { return reinterpret_cast<Facts*>(facts_.data()); }
+  [[nodiscard]] View sent(const BackendMemory& codes) const {
     return {codes.data(), *cast_.element, x_.rows, x_.cols, x_.cols};
   }
+  void store(const BackendMemory& codes) {
+    View y = sent(codes);
+    auto* const scale = reinterpret_cast<std::byte*>(&facts()->scale);
+    y.scales = {scale, &fp32_format(), cast_.block, nullptr};
+    backend_.execute(StoreGradient{.y = {y, cast_}, .x = x_, .key = {}, .amax = &facts()->amax});
+  }
 
-  cpu::Workspace& workspace_;
+  Backend& backend_;
   ConstView x_;
   Operand cast_ = operand_of("fp8_e4m3");
-  std::vector<float> mean_;
-  std::vector<std::byte> codes_, codes_of_other_;
-  float amax_ = 0, scale_ = 1;
+  BackendMemory mean_, codes_, codes_of_other_, facts_;
+  float encode_scale_ = 1;
 };
 
 }  // namespace
 
 std::vector<TimedKernel> gradient_kernels(
-    cpu::Workspace& workspace, Rows<const float> gradient,
+    Backend& backend, const ConstView& gradient,
     const std::function<bool(const std::string& name)>& is_wanted) {
   struct Each {
     const char* name;
@@ -75,7 +84,7 @@ std::vector<TimedKernel> gradient_kernels(
   std::vector<TimedKernel> all;
   for (const Each& kernel : each) {
     if (!is_wanted(kernel.name)) continue;
-    if (!sent) sent = std::make_shared<SentGradient>(workspace, gradient);
+    if (!sent) sent = std::make_shared<SentGradient>(backend, gradient);
     all.push_back({.name = kernel.name,
                    .bytes_per_element = kernel.bytes,
                    .work = [sent, work = kernel.work] { work(*sent); }});

@@ -6,11 +6,6 @@
 #include <memory>
 #include <numeric>
 
-#include "backend/cpu/attention/attention.h"
-#include "backend/cpu/ops/activation.h"
-#include "backend/cpu/ops/elementwise.h"
-#include "backend/cpu/ops/norm.h"
-
 namespace ng {
 namespace {
 
@@ -20,25 +15,25 @@ constexpr float kEps = 1e-5f;
 /// Matrices of one shape and storage: some with values, and as many for results.
 class LayerTensors {
  public:
-  LayerTensors(cpu::Workspace& workspace, Rows<const float> values, const ElementFormat& stored)
-      : workspace_(workspace),
-        stored_(stored),
-        rows_(values.rows),
-        cols_(values.cols),
-        lse_(static_cast<size_t>(rows_ * cols_ / kHead)) {
+  LayerTensors(Backend& backend, const ConstView& values, const ElementFormat& stored)
+      : backend_(backend), stored_(stored), rows_(values.rows), cols_(values.cols) {
     NG_CHECK(cols_ % kHead == 0 && values.stride == cols_, cols_, values.stride);
-    for (std::vector<float>& line : lines_) line.assign(static_cast<size_t>(cols_), 1.0f);
+    for (auto& line : lines_) {
+      line = memory(static_cast<size_t>(cols_) * sizeof(float));
+      run(Fill{.x = fp32_in(*line, 1, cols_), .value = 1});
+    }
     for (auto* all : {&x_, &y_})
-      for (std::vector<std::byte>& each : *all) {
-        each.resize(bytes_of(stored_, rows_ * cols_));
-        run(Copy{.y = matrix(each), .x = ConstView(values.data, rows_, cols_, cols_)});
+      for (auto& each : *all) {
+        each = memory(bytes_of(stored_, rows_ * cols_));
+        run(Copy{.y = matrix(*each), .x = values});
       }
+    lse_ = memory(static_cast<size_t>(rows_ * cols_ / kHead) * sizeof(float));
   }
 
-  [[nodiscard]] View x(size_t i) { return matrix(x_[i]); }
-  [[nodiscard]] View y(size_t i) { return matrix(y_[i]); }
-  [[nodiscard]] View line(size_t i) { return {lines_[i].data(), 1, cols_, cols_}; }
-  [[nodiscard]] View lse() { return {lse_.data(), rows_, cols_ / kHead, cols_ / kHead}; }
+  [[nodiscard]] View x(size_t i) const { return matrix(*x_[i]); }
+  [[nodiscard]] View y(size_t i) const { return matrix(*y_[i]); }
+  [[nodiscard]] View line(size_t i) const { return fp32_in(*lines_[i], 1, cols_); }
+  [[nodiscard]] View lse() const { return fp32_in(*lse_, rows_, cols_ / kHead); }
   [[nodiscard]] AttentionShape attention() const {
     const int64_t length = std::gcd(rows_, kLongest);
     const auto heads = static_cast<int>(cols_ / kHead);
@@ -50,22 +45,23 @@ class LayerTensors {
             .kv_heads = heads,
             .head_dim = kHead};
   }
-  template <class Operation>
-  void run(const Operation& op) {
-    cpu::perform(workspace_, op);
-  }
+  void run(const Operation& operation) { backend_.execute(operation); }
 
  private:
-  [[nodiscard]] View matrix(std::vector<std::byte>& memory) const {
+  using Memory = std::unique_ptr<BackendMemory>;
+  [[nodiscard]] Memory memory(size_t bytes) {
+    return std::make_unique<BackendMemory>(backend_, bytes);
+  }
+  [[nodiscard]] View matrix(const BackendMemory& memory) const {
     return {memory.data(), stored_, rows_, cols_, cols_};
   }
 
-  cpu::Workspace& workspace_;
+  Backend& backend_;
   const ElementFormat& stored_;
   int64_t rows_, cols_;
-  std::array<std::vector<std::byte>, 4> x_, y_;
-  std::array<std::vector<float>, 3> lines_;
-  std::vector<float> lse_;
+  std::array<Memory, 4> x_, y_;
+  std::array<Memory, 3> lines_;
+  Memory lse_;
 };
 
 struct LayerKernel {
@@ -132,7 +128,7 @@ constexpr LayerKernel kKernels[] = {
 }  // namespace
 
 std::vector<TimedKernel> layer_kernels(
-    cpu::Workspace& workspace, Rows<const float> values,
+    Backend& backend, const ConstView& values,
     const std::function<bool(const std::string& name)>& is_wanted) {
   std::vector<TimedKernel> all;
   for (const ElementFormat* stored : {&fp32_format(), &bf16_format()}) {
@@ -141,7 +137,7 @@ std::vector<TimedKernel> layer_kernels(
       const std::string name =
           stored == &fp32_format() ? kernel.name : fmt::format("{} bf16", kernel.name);
       if (!is_wanted(name)) continue;
-      if (!tensors) tensors = std::make_shared<LayerTensors>(workspace, values, *stored);
+      if (!tensors) tensors = std::make_shared<LayerTensors>(backend, values, *stored);
       all.push_back({.name = name,
                      .bytes_per_element = kernel.matrices * static_cast<double>(stored->bits) / 8,
                      .work = [tensors, work = kernel.work] { work(*tensors); }});

@@ -5,18 +5,17 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/workspace.h"
+#include "backend/backend.h"
 #include "speed/timed_kernel.h"
-#include "tensor/rows.h"
 
 namespace ng {
 
 /// "layer add", "layer norm", "layer gelu", "layer swiglu" and "layer attention" (causal, heads of
 /// 64, sequences of up to 256 rows), all but the first with "backward" too, and all with "bf16" for
-/// tensors stored so. Those that are wanted, by their names. Columns are a multiple of 64; the
-/// workspace must outlive the kernels.
+/// tensors stored so. Those that are wanted, by their names. `values` lie in the backend's memory
+/// without gaps, their columns are a multiple of 64; the backend must outlive the kernels.
 [[nodiscard]] std::vector<TimedKernel> layer_kernels(
-    cpu::Workspace& workspace, Rows<const float> values,
+    Backend& backend, const ConstView& values,
     const std::function<bool(const std::string& name)>& is_wanted);
 
 }  // namespace ng

@@ -7,7 +7,6 @@
 #include <memory>
 #include <span>
 
-#include "backend/cpu/noise/noise.h"
 #include "backend/cpu/quantize/kernels.h"
 #include "speed/box_muller.h"
 
@@ -26,52 +25,60 @@ int64_t blocks_in(int64_t size) { return (size + kNoiseBlock - 1) / kNoiseBlock;
 /// A weight with noise, and everything that forward and backward write.
 class NoisyMatrix {
  public:
-  NoisyMatrix(cpu::Workspace& workspace, NoiseKind kind, Rows<const float> weight)
-      : workspace_(workspace),
+  NoisyMatrix(Backend& backend, NoiseKind kind, const ConstView& weight)
+      : backend_(backend),
         is_one_(kind == NoiseKind::nipq),
         grid_(block_grid(block(), weight.rows, weight.cols)),
-        bit_widths_(static_cast<size_t>(grid_.down() * grid_.across()), 1.0f),
-        scales_(bit_widths_.size()),
-        gradient_of_bits_(bit_widths_.size()),
-        y_(static_cast<size_t>(weight.rows * weight.cols)),
+        bit_widths_(backend, bytes_of_blocks()),
+        scales_(backend, bytes_of_blocks()),
+        gradient_of_bits_(backend, bytes_of_blocks()),
+        clip_(backend, sizeof(float)),
+        gradient_of_clip_(backend, sizeof(float)),
+        y_(backend, static_cast<size_t>(weight.size()) * sizeof(Bf16)),
         of_{.kind = kind,
             .weight = weight,
             .bit_widths = blocks(bit_widths_),
             .clip = one(clip_),
             .block = block(),
-            .key = {.seed = 1, .purpose = Purpose::weight_noise}} {}
+            .key = {.seed = 1, .purpose = Purpose::weight_noise}} {
+    backend_.execute(Fill{.x = blocks(bit_widths_), .value = 1});
+    backend_.execute(Fill{.x = fp32_in(clip_, 1, 1), .value = 1});
+  }
 
   void forward() {
-    cpu::perform(workspace_, AddNoise{.y = matrix(), .scales = blocks(scales_), .of = of_});
+    backend_.execute(AddNoise{.y = matrix(), .scales = blocks(scales_), .of = of_});
   }
   /// What forward has written serves as the gradient.
   void backward() {
-    cpu::perform(workspace_, AddNoiseBackward{.bits = blocks(gradient_of_bits_),
-                                              .clip = one(gradient_of_clip_),
-                                              .grad = matrix(),
-                                              .scales = blocks(scales_),
-                                              .of = of_});
+    backend_.execute(AddNoiseBackward{.bits = blocks(gradient_of_bits_),
+                                      .clip = one(gradient_of_clip_),
+                                      .grad = matrix(),
+                                      .scales = blocks(scales_),
+                                      .of = of_});
   }
 
  private:
-  [[nodiscard]] View blocks(std::vector<float>& values) const {
-    return {values.data(), grid_.down(), grid_.across(), grid_.across()};
+  [[nodiscard]] size_t bytes_of_blocks() const {
+    return static_cast<size_t>(grid_.down() * grid_.across()) * sizeof(float);
   }
-  [[nodiscard]] View one(float& value) const { return is_one_ ? View(&value, 1, 1, 1) : View(); }
-  [[nodiscard]] View matrix() {
-    return {y_.data(), of_.weight.rows, of_.weight.cols, of_.weight.cols};
+  [[nodiscard]] View blocks(const BackendMemory& values) const {
+    return fp32_in(values, grid_.down(), grid_.across());
+  }
+  [[nodiscard]] View one(const BackendMemory& value) const {
+    return is_one_ ? fp32_in(value, 1, 1) : View();
+  }
+  [[nodiscard]] View matrix() const {
+    return {reinterpret_cast<Bf16*>(y_.data()), of_.weight.rows, of_.weight.cols, of_.weight.cols};
   }
   [[nodiscard]] Block block() const {
     if (is_one_) return {.kind = Block::Kind::tensor};
     return {.kind = Block::Kind::tile, .rows = kNoiseBlock, .cols = kNoiseBlock};
   }
 
-  cpu::Workspace& workspace_;
+  Backend& backend_;
   bool is_one_;
   BlockGrid grid_;
-  float clip_ = 1, gradient_of_clip_ = 0;
-  std::vector<float> bit_widths_, scales_, gradient_of_bits_;
-  std::vector<Bf16> y_;
+  BackendMemory bit_widths_, scales_, gradient_of_bits_, clip_, gradient_of_clip_, y_;
   NoisyWeight of_;
 };
 
@@ -134,7 +141,7 @@ class BoxMullerMatrix {
 }  // namespace
 
 std::vector<TimedKernel> noise_kernels(
-    cpu::Workspace& workspace, Rows<const float> weight,
+    Backend& backend, const ConstView& weight,
     const std::function<bool(const std::string& name)>& is_wanted) {
   NG_CHECK(weight.cols % kNoiseBlock == 0 && weight.stride == weight.cols, weight.cols);
   std::vector<TimedKernel> all;
@@ -142,7 +149,7 @@ std::vector<TimedKernel> noise_kernels(
     const std::string forward = fmt::format("noise {}", method.name);
     const std::string backward = forward + " backward";
     if (!is_wanted(forward) && !is_wanted(backward)) continue;
-    const auto matrix = std::make_shared<NoisyMatrix>(workspace, method.kind, weight);
+    const auto matrix = std::make_shared<NoisyMatrix>(backend, method.kind, weight);
     if (is_wanted(forward))
       all.push_back(
           {.name = forward, .bytes_per_element = 6, .work = [matrix] { matrix->forward(); }});
@@ -151,12 +158,12 @@ std::vector<TimedKernel> noise_kernels(
                      .bytes_per_element = method.kind == NoiseKind::nipq ? 8.0 : 2.0,
                      .work = [matrix] { matrix->backward(); }});
   }
-  const std::string name = "noise box-muller";
-  if (is_wanted(name)) {
-    const auto matrix = std::make_shared<BoxMullerMatrix>(workspace, weight);
-    all.push_back({.name = name, .bytes_per_element = 6, .work = [matrix] { matrix->run(); }});
-  }
   return all;
+}
+
+TimedKernel box_muller_kernel(cpu::Workspace& workspace, Rows<const float> weight) {
+  const auto matrix = std::make_shared<BoxMullerMatrix>(workspace, weight);
+  return {.name = "noise box-muller", .bytes_per_element = 6, .work = [matrix] { matrix->run(); }};
 }
 
 }  // namespace ng

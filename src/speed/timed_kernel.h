@@ -4,6 +4,8 @@
 #include <functional>
 #include <string>
 
+#include "backend/backend_memory.h"
+
 namespace ng {
 
 struct TimedKernel {
@@ -12,5 +14,10 @@ struct TimedKernel {
   std::function<void()> work;    ///< on all elements
   double best_seconds = 1e30;    ///< of one call
 };
+
+/// Rows of FP32 without gaps that lie in it.
+[[nodiscard]] inline View fp32_in(const BackendMemory& memory, int64_t rows, int64_t cols) {
+  return {memory.floats(), rows, cols, cols};
+}
 
 }  // namespace ng

@@ -19,4 +19,21 @@ template <class Work>
   return seconds / calls;
 }
 
+/// The same where `work` is only begun by its call, and `finish` returns when all that was begun is
+/// done: it is called seldom.
+template <class Work, class Finish>
+[[nodiscard]] double seconds_per_call(const Work& work, double least_seconds,
+                                      const Finish& finish) {
+  finish();
+  for (int calls = 1;; calls *= 2) {
+    const double seconds = seconds_per_call(
+        [&] {
+          for (int call = 0; call < calls; ++call) work();
+          finish();
+        },
+        0);
+    if (seconds >= least_seconds) return seconds / calls;
+  }
+}
+
 }  // namespace ng

@@ -1,4 +1,4 @@
-// narrowgauge bench kernels: what is no GEMM on the cpu backend against the limits of the machine.
+// narrowgauge bench kernels: what is no GEMM on a backend against the limits of the machine.
 #include <utility>
 
 #include "base/json.h"
@@ -18,7 +18,8 @@ struct BenchKernelsArgs {
   bool json = false;
 };
 
-/// Square matrices, or one in the L2 cache of each thread and one that only memory holds.
+/// Square matrices, or one in the L2 cache of each thread and one that only memory holds; of a card
+/// that its memory holds.
 std::vector<Footprint> footprints_of(const BenchKernelsArgs& args, Threads threads) {
   std::vector<Footprint> all;
   for (const int64_t size : args.sizes) {
@@ -26,10 +27,10 @@ std::vector<Footprint> footprints_of(const BenchKernelsArgs& args, Threads threa
       refuse("--sizes", fmt::format("{}", size), "multiples of 64");
     all.push_back({fmt::format("{}", size), "a matrix of this size", size, size});
   }
-  if (all.empty())
-    all = {{"cache", "the L2 cache", 128 * threads.count, 768},
-           {"memory", "memory", 16384 * threads.count, 2048}};
-  return all;
+  if (!all.empty()) return all;
+  if (args.machine.backend != "cpu") return {{"memory", "the card's memory", 16384, 4096}};
+  return {{"cache", "the L2 cache", 128 * threads.count, 768},
+          {"memory", "memory", 16384 * threads.count, 2048}};
 }
 
 Json rows_of(const std::vector<KernelSpeed>& speeds) {
@@ -59,20 +60,26 @@ std::string limits_of(const Footprint& footprint, const std::vector<KernelSpeed>
 
 void bench_kernels(const BenchKernelsArgs& args) {
   const Threads threads = args.machine.use();
-  const double peak = measured_peak_flops(threads);
+  const bool is_cpu = args.machine.backend == "cpu";
+  const double peak = is_cpu ? measured_peak_flops(threads) : 0;
+  const std::string head =
+      machine_text(threads) + (is_cpu ? fmt::format(", FP32 peak {:.0f} GFLOP/s", peak * 1e-9)
+                                      : ", backend " + args.machine.backend);
   Json json = machine_json(threads);
-  json["fma_flops"] = peak;
+  json["backend"] = args.machine.backend;
+  if (is_cpu) json["fma_flops"] = peak;
   bool is_first = true;
   for (const Footprint& footprint : footprints_of(args, threads)) {
     SpeedRun run = args.run;
     run.threads = threads;
+    if (!is_cpu) run.backend = [&] { return args.machine.make(); };
     run.rows = footprint.rows;
     run.cols = footprint.cols;
     const std::vector<KernelSpeed> speeds = kernel_speeds(run);
     const Json& rows = json[footprint.name] = rows_of(speeds);
     if (args.json) continue;
     if (std::exchange(is_first, false))  // not before a filter that matches nothing was refused
-      print("{}, FP32 peak {:.0f} GFLOP/s\n", machine_text(threads), peak * 1e-9);
+      print("{}\n", head);
     print("\n{}: {} x {} values of FP32, {}\n{}{}", footprint.name, run.rows, run.cols,
           size_text(static_cast<double>(run.rows * run.cols) * sizeof(float)),
           limits_of(footprint, speeds), table_of(rows, kKernelColumns));
@@ -88,6 +95,7 @@ Decoding turns codes into FP32, unpacking turns operands into codes. Noise makes
 BF16 with what training by noise adds to it; backward: the gradient of its bit-widths. Of
 gradients between ranks: the largest magnitude, codes by one scale of all ranks, the mean of
 two ranks' codes. Layers: what lies between their GEMMs, stored as FP32 or BF16.
+Maxima of blocks, decoding, unpacking and Box and Muller's noise are of the backend cpu alone.
 GB/s count what must be read and written once. % of copy compares GB/s, % of read
 elements/s, each with what the cache, or the memory, gives a copy or the reading of a
 matrix.)";
@@ -101,7 +109,7 @@ void declare_bench_kernels(Flags flags, BenchKernelsArgs& args) {
               "instead of a matrix in cache and one in memory: N x N for each, multiples of 64")
       .list()
       .range(64, int64_t{1} << 14);
-  args.machine.declare_threads(flags);
+  args.machine.declare(flags);
   flags.flag("--json", args.json, "print one JSON object");
   flags.footer(kBenchKernelsFooter);
 }
