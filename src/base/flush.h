@@ -13,14 +13,19 @@ NG_HD inline float flushed(float x) {
 }
 
 /// fl32(a · b + c), or a zero of its sign where that is below 2^-126 once it has 24 bits, whatever
-/// its exponent: x86 looks after rounding. No argument is subnormal, a and b have eight significant
-/// bits.
+/// its exponent: x86 looks after rounding. No argument is subnormal.
 NG_HD inline float flushed_fma(float a, float b, float c) {
-  // Near 2^-126, where this counts, the product ends above 2^-167 or is far too small to.
-  const double sum = static_cast<double>(a) * b + c;
+  const double product = static_cast<double>(a) * b;  // exact
+  const double sum = product + c;
   const float rounded = std::fma(a, b, c);
-  constexpr double kLargestTiny = 0x1.ffffffp-127;  // halfway from 24 ones to 2^-126
-  return std::fabs(sum) < kLargestTiny ? std::copysign(0.0f, rounded) : rounded;
+  constexpr double kHalfway = 0x1.ffffffp-127;  // from 24 ones to 2^-126, to which it rounds
+  bool is_tiny = std::fabs(sum) < kHalfway;
+  if (std::fabs(sum) == kHalfway) {  // what the sum lost decides [Knuth's two-sum]
+    const double of_c = sum - product;
+    const double lost = (product - (sum - of_c)) + (c - of_c);
+    is_tiny = lost != 0 && (lost < 0) == (sum > 0);
+  }
+  return is_tiny ? std::copysign(0.0f, rounded) : rounded;
 }
 
 }  // namespace ng

@@ -42,6 +42,8 @@ TEST(Identity, OfOlderCheckpointsIsKnownToo) {
                                                     {"nvfp4-late-bf16", "4f02f2d832274ef1"}};
   for (const auto& [name, hash] : known)
     EXPECT_EQ(Recipe::load(name).hash_of_all_keys(), hash) << name;
+  for (const char* newer : {"bf16-attention", "bf16-tile", "averis"})
+    EXPECT_EQ(Recipe::load(newer).hash_of_all_keys(), "") << newer << " says a newer key";
 }
 
 TEST(Identity, IgnoresNameAndSpelling) {

@@ -171,16 +171,21 @@ std::vector<std::pair<std::string, std::string>> Recipe::values() const {
 
 std::string Recipe::hash() const { return hash_of(identity_of(without_optional(data_->recipe))); }
 std::string Recipe::hash_of_all_keys() const {
-  Keys<RecipeSettings> older = settings_keys();
-  std::erase_if(older, [](const auto& key) {
-    return key.path == "communication.sums" || key.path == "weight_noise.optional" ||
-           key.path == "gradient.auto_scale_start" ||
-           key.path == "gradient.auto_scale_growth_after" || key.path == "weights.search" ||
-           key.path.starts_with("attention.") || key.path.starts_with("saved.") ||
-           key.path.ends_with(".sum") || key.path.ends_with(".center");
+  const ResolvedRecipe recipe = without_optional(data_->recipe);
+  Keys<RecipeSettings> older = settings_keys(), newer;
+  std::erase_if(older, [&](const auto& key) {
+    const bool is_newer =
+        key.path == "gradient.auto_scale_start" || key.path == "gradient.auto_scale_growth_after" ||
+        key.path == "weights.search" || key.path.starts_with("attention.") ||
+        key.path.starts_with("saved.") || key.path.ends_with(".sum") ||
+        key.path.ends_with(".center");
+    if (is_newer) newer.push_back(key);
+    return is_newer || key.path == "communication.sums" || key.path == "weight_noise.optional";
   });
+  // No older checkpoint is of a recipe that says one of those.
+  if (print_keys(recipe.phases.front(), newer) != print_keys(RecipeSettings(), newer)) return "";
   for (auto& key : older) key.path = key.first_path();
-  return hash_of(body_of(without_optional(data_->recipe), older));
+  return hash_of(body_of(recipe, older));
 }
 
 int Recipe::phase_at(double progress) const {

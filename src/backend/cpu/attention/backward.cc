@@ -153,6 +153,12 @@ HWY_INLINE void Clear(const Rows<float>& x) {
   for (int64_t r = 0; r < x.rows; ++r) std::fill_n(x.row(r), x.cols, 0.0f);
 }
 
+// As UnpackRows does it.
+void AddZero(const Rows<float>& x) {
+  for (int64_t r = 0; r < x.rows; ++r)
+    for (int64_t c = 0; c < x.cols; ++c) x.row(r)[c] += 0.0f;
+}
+
 void BackwardHeads(const AttentionBackward& a, AttentionTiles cut, bool pairs, int64_t item,
                    std::span<std::byte> memory) {
   const AttentionShape& shape = a.shape;
@@ -182,7 +188,10 @@ void BackwardHeads(const AttentionBackward& a, AttentionTiles cut, bool pairs, i
       for (int64_t n = 0; n < shape.length; n += cut.edge)
         BackwardQueries(a, cut, place, n, band, tiles);
     }
-    if (in_place) continue;
+    if (in_place) {
+      if (a.probabilities == Compute::bf16) AddZero(band.dk), AddZero(band.dv);
+      continue;
+    }
     UnpackRows(band.dk.data, dk.slice(first, keys), cut.width, a.probabilities);
     UnpackRows(band.dv.data, dv.slice(first, keys), cut.width, a.probabilities);
   }
