@@ -201,6 +201,7 @@ set_tests_properties(packages_ask PROPERTIES LABELS packages TIMEOUT 60 SKIP_RET
 find_program(NG_PYTHON3 python3)
 if(NG_PYTHON3)
   add_test(NAME science_paired COMMAND ${NG_PYTHON3} -B -m doctest benchmarks/science/paired.py
+                                     benchmarks/science/decide/losses.py
            WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(science_paired PROPERTIES LABELS "benchmarks;fast")
   # The commands of docs/sources.md that take half a minute of one core together.

@@ -3,11 +3,13 @@ with intervals."""
 
 import json
 import math
+import os
 import pathlib
 import subprocess
 import tempfile
 
-PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "narrowgauge"
+PROGRAM = os.path.abspath(
+    os.environ.get("NARROWGAUGE", pathlib.Path(__file__).resolve().parents[2] / "narrowgauge"))
 
 
 def drawn(**chart):

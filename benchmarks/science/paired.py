@@ -96,20 +96,6 @@ def paired(differences):
     return Paired(n, mean, sd, half, two_sided_p(mean / error, n - 1))
 
 
-def pooled(samples):
-    """Deviation of all samples about their own means, and its degrees of freedom.
-
-    >>> deviation, degrees = pooled([[1, 3], [2, 2, 5]])
-    >>> round(deviation, 4), degrees
-    (1.633, 3)
-    """
-    degrees = sum(len(sample) - 1 for sample in samples)
-    if degrees < 1:
-        return math.nan, 0
-    squares = sum((value - mean_of(sample)) ** 2 for sample in samples for value in sample)
-    return math.sqrt(squares / degrees), degrees
-
-
 def holm(values):
     """p corrected for all of them. [Holm 1979]
 
