@@ -174,11 +174,11 @@ std::string Recipe::hash_of_all_keys() const {
   const ResolvedRecipe recipe = without_optional(data_->recipe);
   Keys<RecipeSettings> older = settings_keys(), newer;
   std::erase_if(older, [&](const auto& key) {
-    const bool is_newer =
-        key.path == "gradient.auto_scale_start" || key.path == "gradient.auto_scale_growth_after" ||
-        key.path == "weights.search" || key.path.starts_with("attention.") ||
-        key.path.starts_with("saved.") || key.path.ends_with(".sum") ||
-        key.path.ends_with(".center");
+    const bool is_newer = key.path == "gradient.auto_scale_start" ||
+                          key.path == "gradient.auto_scale_growth_after" ||
+                          key.path == "weights.search" || key.path.starts_with("attention.") ||
+                          key.path.starts_with("saved.") || key.path.ends_with(".sum") ||
+                          key.path.ends_with(".center");
     if (is_newer) newer.push_back(key);
     return is_newer || key.path == "communication.sums" || key.path == "weight_noise.optional";
   });

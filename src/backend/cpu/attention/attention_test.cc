@@ -20,6 +20,13 @@ struct Inputs {
   MatrixOf<Bf16> k = MatrixOf<Bf16>(kv_rows, kv_width, 1).randomize(2);
   MatrixOf<Bf16> v = MatrixOf<Bf16>(kv_rows, kv_width).randomize(3);
   MatrixOf<Bf16> dout = MatrixOf<Bf16>(rows, width, 2).randomize(4);
+  std::vector<int32_t> first_keys = {};
+
+  /// Of so many tokens each.
+  void divide_into_documents(int64_t tokens) {
+    for (int64_t r = 0; r < rows; ++r)
+      first_keys.push_back(static_cast<int32_t>((s.first + r % s.length) / tokens * tokens));
+  }
 
   // out, then lse
   template <class Stored>
@@ -34,6 +41,7 @@ struct Inputs {
                            .k = keys.view(),
                            .v = values.view(),
                            .shape = s,
+                           .first_keys = first_keys,
                            .probabilities = probabilities});
       EXPECT_TRUE(out.gaps_untouched());
       return joined({out.values(), lse.values()});
@@ -55,6 +63,7 @@ struct Inputs {
                                    .k = keys.view(),
                                    .v = values.view(),
                                    .shape = s,
+                                   .first_keys = first_keys,
                                    .probabilities = probabilities});
       EXPECT_TRUE(dq.gaps_untouched() && dk.gaps_untouched() && dv.gaps_untouched());
       return joined({dq.values(), dk.values(), dv.values()});
@@ -119,6 +128,21 @@ TEST_P(SmallAttention, WhatIsNotFiniteReachesTheSameEverywhere) {
         (x.*which).at(all.rows / 2, all.cols / 2) = stored_as<Bf16>(bad);
         expect_same_everywhere(x);
       }
+}
+
+TEST_P(SmallAttention, DocumentsHaveTheSameBitsEverywhere) {
+  for (const Compute probabilities : kBoth) {
+    Inputs x{GetParam(), probabilities};
+    const std::vector<float> whole = x.forward<Bf16>();
+    x.divide_into_documents(11);
+    std::vector<float> want = x.forward<float>();
+    const size_t outputs = static_cast<size_t>(x.rows * x.width);
+    for (size_t i = 0; i < outputs; ++i) want[i] = bf16(want[i]);
+    const std::vector<float> divided = x.forward<Bf16>();
+    EXPECT_TRUE(same_bits(divided, want));
+    EXPECT_NE(divided, whole);
+    expect_same_everywhere(x);
+  }
 }
 
 AttentionShape shape(int64_t sequences, int64_t length, int64_t first, int heads, int kv_heads,
