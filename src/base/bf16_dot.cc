@@ -8,6 +8,8 @@
 #include <iterator>
 #include <limits>
 
+#include "base/flush_modes.h"
+
 namespace ng {
 namespace {
 
@@ -94,13 +96,13 @@ Cases make(Draws& draws) {
   __m512 got = acc;
   __asm__("vdpbf16ps %2, %1, %0" : "+v"(got) : "v"(_mm512_loadu_ps(a)), "v"(_mm512_loadu_ps(b)));
   __m512 want = acc;
-  const unsigned before = _mm_getcsr();
-  _mm_setcsr(before | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON);
-  for (const int e : {1, 0})  // in assembly, which stays between the changes of modes
-    __asm__ volatile("vfmadd231ps %2, %1, %0"
-                     : "+v"(want)
-                     : "v"(_mm512_loadu_ps(cases.a[e])), "v"(_mm512_loadu_ps(cases.b[e])));
-  _mm_setcsr(before);
+  {
+    const FlushModes flush;
+    for (const int e : {1, 0})  // in assembly, which stays between the changes of modes
+      __asm__ volatile("vfmadd231ps %2, %1, %0"
+                       : "+v"(want)
+                       : "v"(_mm512_loadu_ps(cases.a[e])), "v"(_mm512_loadu_ps(cases.b[e])));
+  }
   const __mmask16 same =
       _mm512_cmpeq_epi32_mask(_mm512_castps_si512(got), _mm512_castps_si512(want));
   const __mmask16 nan =

@@ -19,6 +19,8 @@ namespace ng {
 namespace {
 
 constexpr double kLeastSeconds = 2e-3;  // of one measurement
+constexpr const char* kFormats[] = {"fp8_e4m3",   "fp8_e5m2", "mxfp8_e4m3", "mxfp8_e5m2",
+                                    "mxfp6_e3m2", "mxfp4",    "nvfp4",      "int8"};
 
 std::unique_ptr<Backend> backend_of(const SpeedRun& run) {
   return run.backend ? run.backend() : make_backend("cpu", run.threads);
@@ -35,9 +37,7 @@ class Bench {
     fill_source();
     add_limits();
     if (!run.backend) add_parts();
-    for (const char* format : {"fp8_e4m3", "fp8_e5m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e3m2",
-                               "mxfp4", "nvfp4", "int8"})
-      add_format(format);
+    for (const char* format : kFormats) add_format(format);
     Operand cast = operand_of("mxfp4");
     cast.scale_rule = ScaleRule::mse;
     add_encode("encode mxfp4 along mse", spec_of(cast, Contract::cols));
@@ -114,9 +114,7 @@ class Bench {
     workspace_ = std::make_unique<cpu::Workspace>(run_.threads);
     add_amax("amax tensor", run_.cols, 0);
     for (const int64_t block : {32, 16}) add_amax(fmt::format("amax 1x{}", block), block, 1);
-    for (const char* format : {"fp8_e4m3", "fp8_e5m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e3m2",
-                               "mxfp4", "nvfp4", "int8"})
-      add_decode(format);
+    for (const char* format : kFormats) add_decode(format);
     for (const char* format : {"fp8_e4m3", "mxfp4", "nvfp4"}) add_unpack(format);
     if (is_wanted("noise box-muller")) kernels_.push_back(box_muller_kernel(*workspace_, rows()));
   }

@@ -18,8 +18,8 @@ struct BenchKernelsArgs {
   bool json = false;
 };
 
-/// Square matrices, or one in the L2 cache of each thread and one that only memory holds; of a card
-/// that its memory holds.
+/// Square matrices, or one in the L2 cache of each thread and one that only memory holds; of a
+/// backend that is not cpu the latter.
 std::vector<Footprint> footprints_of(const BenchKernelsArgs& args, Threads threads) {
   std::vector<Footprint> all;
   for (const int64_t size : args.sizes) {
@@ -28,7 +28,7 @@ std::vector<Footprint> footprints_of(const BenchKernelsArgs& args, Threads threa
     all.push_back({fmt::format("{}", size), "a matrix of this size", size, size});
   }
   if (!all.empty()) return all;
-  if (args.machine.backend != "cpu") return {{"memory", "the card's memory", 16384, 4096}};
+  if (args.machine.backend != "cpu") return {{"memory", "the backend's memory", 16384, 4096}};
   return {{"cache", "the L2 cache", 128 * threads.count, 768},
           {"memory", "memory", 16384 * threads.count, 2048}};
 }

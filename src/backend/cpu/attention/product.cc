@@ -1,8 +1,7 @@
 #include "backend/cpu/attention/product.h"
 
-#include <immintrin.h>
-
 #include "base/flush.h"
+#include "base/flush_modes.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/attention/product.cc"
@@ -130,13 +129,11 @@ HWY_EXPORT(Multiply);
 
 namespace {
 
-// No arithmetic but the kernel's is done in flush modes. The scalar kernel needs none.
+// The scalar kernel needs no flush modes.
 void multiply(const Product& p) {
-  constexpr unsigned kFlush = _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON;
-  const unsigned before = _mm_getcsr();
-  if (p.flush) _mm_setcsr(before | kFlush);
+  if (!p.flush) return HWY_DYNAMIC_DISPATCH(Multiply)(p);
+  const FlushModes flush;
   HWY_DYNAMIC_DISPATCH(Multiply)(p);
-  if (p.flush) _mm_setcsr(before);
 }
 
 }  // namespace

@@ -11,20 +11,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 
-// In registers: half of one becomes one of doubles.
-HWY_INLINE D16 ToDouble(const F16& x) {
-  return ForParts<D16>([&](size_t p) HWY_ATTR {
-    const D16::Tag d;
-#if HWY_TARGET == HWY_SCALAR
-    return hn::PromoteTo(d, x.part[p]);
-#else
-    const hn::Rebind<float, D16::Tag> half;
-    const auto& whole = x.part[p / 2];
-    return hn::PromoteTo(d, p % 2 == 0 ? hn::LowerHalf(half, whole) : hn::UpperHalf(half, whole));
-#endif
-  });
-}
-
 // error + the next one, by the trial's kind.
 HWY_INLINE D16 WithError(BlockTrial::Error kind, const D16& error, const D16& off) {
   const D16 magnitude = Abs(off);

@@ -146,6 +146,20 @@ NG_VECTOR_INLINE D16 LoadAsDouble16(const float* from) {
   });
 }
 
+/// The same of lanes in registers: half of a part becomes one of doubles.
+NG_VECTOR_INLINE D16 ToDouble(const F16& x) {
+  return ForParts<D16>([&](size_t p) HWY_ATTR {
+    const D16::Tag d;
+#if HWY_TARGET == HWY_SCALAR
+    return hn::PromoteTo(d, x.part[p]);
+#else
+    const hn::Rebind<float, D16::Tag> half;
+    const auto& whole = x.part[p / 2];
+    return hn::PromoteTo(d, p % 2 == 0 ? hn::LowerHalf(half, whole) : hn::UpperHalf(half, whole));
+#endif
+  });
+}
+
 // ---------------------------------------------------------------- arithmetic: one rounding each
 
 #define NG_LANES_BINARY(Name)                                                             \

@@ -29,19 +29,6 @@ void FindDirection(const ChunkJob& job, int64_t first, int64_t count, int64_t ta
   }
 }
 
-HWY_INLINE D16 ToDoubles(F16 x) {
-  return ForParts<D16>([&](size_t p) HWY_ATTR {
-    const D16::Tag d;
-#if HWY_TARGET == HWY_SCALAR
-    return hn::PromoteTo(d, x.part[p]);
-#else
-    const hn::Rebind<float, D16::Tag> half;
-    const auto& whole = x.part[p / 2];
-    return hn::PromoteTo(d, p % 2 == 0 ? hn::LowerHalf(half, whole) : hn::UpperHalf(half, whole));
-#endif
-  });
-}
-
 // kWays steps in one loop share what is read.
 template <Stored16 kKind, size_t kWays>
 HWY_INLINE void AddWays(const ChunkTensor& value, const float* w, const float* u, int64_t count,
@@ -52,13 +39,13 @@ HWY_INLINE void AddWays(const ChunkTensor& value, const float* w, const float* u
   for (size_t i = 0; i < kWays; ++i) sum[i] = Zero16<double>();
   ForLanes(count, [&](int64_t at, auto left) HWY_ATTR {
     const F16 weight = Load16(w + at, left), direction = Load16(u + at, left);
-    const D16 before = ToDoubles(weight);
+    const D16 before = ToDouble(weight);
     for (size_t i = 0; i < kWays; ++i) {
       const F16 x = Add(weight, Mul(Set16(alphas[i]), direction));
       const F16 y = kKind == Stored16::bf16 ? x : Mul(x, encode);
       const F16 element = RoundTo<kKind, false>(rounding, y, Zero16<uint32_t>());
       const F16 moved = kKind == Stored16::bf16 ? element : Mul(element, decode);
-      const D16 change = Sub(ToDoubles(moved), before);
+      const D16 change = Sub(ToDouble(moved), before);
       sum[i] = Add(sum[i], Mul(change, change));
     }
   });

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "backend/cpu/gemm/isa/tile32.h"
+#include "base/flush_modes.h"
 
 HWY_PUSH_ATTRIBUTES("avx512f")
 namespace ng::cpu {

@@ -17,7 +17,7 @@ HWY_INLINE void add_tile_step(const float* a, const float* b, int first, TileOut
   });
 }
 
-// A function of its own, so that no arithmetic leaves the flush modes that its caller sets.
+// Within its caller's FlushModes.
 template <class Simd, int kPart>
 [[gnu::noinline]] void add_tile_steps(int64_t count, const float* a, const float* b, TileOut to) {
   constexpr int kRows = Simd::kRows, kCols = kVectors * Simd::kWidth;
@@ -28,10 +28,7 @@ template <class Simd, int kPart>
 // kPart rows at a time, of which two sums are in registers. [Tile32Kernel]
 template <class Simd, int kPart>
 HWY_INLINE void tile32(int64_t count, const float* a, const float* b, TileIn from, TileOut to) {
-  constexpr unsigned kFlush = _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON;
   chain<Simd>(0, a, b, from, to);
-  const unsigned before = _mm_getcsr();
-  _mm_setcsr(before | kFlush);
+  const FlushModes flush;
   add_tile_steps<Simd, kPart>(count, a, b, to);
-  _mm_setcsr(before);
 }
