@@ -1,13 +1,12 @@
 # The kernels of backend/cuda for the emulated device, in tests only: a fiber of Boost.Context for
 # each CUDA thread. docs/gpu.md says what is there.
-file(GLOB_RECURSE sources CONFIGURE_DEPENDS src/backend/cuda/*.cc)
-list(FILTER sources EXCLUDE REGEX "_test\\.cc$|/cuda/card/")
+file(GLOB sources CONFIGURE_DEPENDS src/backend/cuda/kernels/*.cc src/backend/cuda/emulated/*.cc)
 find_path(BOOST_CONTEXT_INCLUDE boost/context/fiber.hpp)
 find_library(BOOST_CONTEXT boost_context)
 if(BOOST_CONTEXT_INCLUDE AND BOOST_CONTEXT)
   add_library(ng_cuda_emulated STATIC ${sources})
   target_include_directories(ng_cuda_emulated SYSTEM PRIVATE ${BOOST_CONTEXT_INCLUDE})
-  target_link_libraries(ng_cuda_emulated PUBLIC ng_flags ng_backend ${BOOST_CONTEXT})
+  target_link_libraries(ng_cuda_emulated PUBLIC ng_flags ng_backend_cuda ${BOOST_CONTEXT})
   set_target_properties(ng_cuda_emulated PROPERTIES UNITY_BUILD ${NG_UNITY}
                         UNITY_BUILD_BATCH_SIZE 12)
   # The program with this backend too; it takes the emulated rows in place of those in ng_run.

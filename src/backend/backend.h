@@ -40,6 +40,12 @@ class Backend {
   /// Bytes of storage that Prepare needs: 0 where the backend reads the source in place.
   [[nodiscard]] virtual size_t operand_bytes(const OperandSpec& spec) const = 0;
 
+  /// Whether a Gemm of such operands has the bits of `ref`; else its sums are in another order.
+  [[nodiscard]] virtual bool sums_as_defined(const OperandSpec& /* a */, const OperandSpec& /* b */,
+                                             SumOrder /* sum */) const {
+    return true;
+  }
+
   /// Throws Unsupported where the backend lacks the operation or one of its tensors' types.
   virtual void execute(const Operation& operation) = 0;
 

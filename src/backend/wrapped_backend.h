@@ -26,6 +26,10 @@ class WrappedBackend : public Backend {
   [[nodiscard]] size_t operand_bytes(const OperandSpec& spec) const override {
     return backend_->operand_bytes(spec);
   }
+  [[nodiscard]] bool sums_as_defined(const OperandSpec& a, const OperandSpec& b,
+                                     SumOrder sum) const override {
+    return backend_->sums_as_defined(a, b, sum);
+  }
   void execute(const Operation& operation) override { backend_->execute(operation); }
   void require(const Operation& operation) const override { backend_->require(operation); }
 

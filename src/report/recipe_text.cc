@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "backend/cpu/gemm/job.h"
+#include "backend/cuda/route.h"
+#include "base/cuda_machine.h"
 #include "base/json.h"
 #include "base/keys.h"
 #include "model/weights.h"
@@ -22,17 +24,49 @@ std::string gemm_text(const GemmRecipe& gemm, std::string_view backend) {
   return fmt::format("{}: {}", text, how_it_runs(gemm, backend));
 }
 
+/// Of the card that `backend` has.
+cuda::Route route_of(const OperandSpec& a, const OperandSpec& b, SumOrder sum,
+                     std::string_view backend) {
+  constexpr int kEmulated = 90;  // cuda_backend.h
+  const std::vector<CudaDevice> cards =
+      backend == "cuda" ? cuda_machine().devices : std::vector<CudaDevice>{};
+  const cuda::Card& card = cuda::card_like(cards.empty() ? kEmulated : cards.front().sm);
+  return cuda::choose_route(card, {.a = a, .b = b, .sum = sum}).route;
+}
+
+std::string_view text_of(cuda::Route route) {
+  switch (route) {
+    case cuda::Route::nvfp4:
+      return "NVFP4 units";
+    case cuda::Route::mxfp8:
+      return "MXFP8 units";
+    case cuda::Route::fp8:
+      return "FP8 units";
+    case cuda::Route::folded:
+      return "folded into FP8 units";
+    case cuda::Route::int8:
+      return "INT8 units";
+    case cuda::Route::bf16:
+      return "BF16 units";
+    case cuda::Route::kernel:
+      break;
+  }
+  return "plain arithmetic of a card's threads";
+}
+
 }  // namespace
 
 std::string how_it_runs(const GemmRecipe& gemm, std::string_view backend) {
   const Operand &left = gemm.left, &right = gemm.right;
   if (backend == "ref") return "reference loops";
-  if (backend != "cpu") return "plain arithmetic of a card's threads";
-  if (left.is_fp32() && right.is_fp32()) return "native";
   OperandSpec a{.cast = left, .rows = 16, .k = 128, .hadamard = {}};
   a.k_multiple = k_multiple(left, right, {});
   OperandSpec b = a;
   b.cast = right;
+  if (backend == "cuda" || backend == "cuda-emulated-units")
+    return std::string(text_of(route_of(a, b, gemm.sum, backend)));
+  if (backend != "cpu") return std::string(text_of(cuda::Route::kernel));
+  if (left.is_fp32() && right.is_fp32()) return "native";
   switch (cpu::units_of(a, b, gemm.sum)) {
     case cpu::Units::int8:
     case cpu::Units::int16:

@@ -11,8 +11,11 @@ std::span<const BackendRow> backend_rows() {
       {"ref", [](Threads threads, uint64_t /* order */) { return make_ref_backend(threads); }},
       {"cpu", [](Threads threads, uint64_t /* order */) { return make_cpu_backend(threads); }},
 #ifdef NG_CUDA_CARDS  // the program, where nvcc was
-      {"cuda", [](Threads /* its own */, uint64_t /* order */) { return make_cuda_backend(); },
+      {"cuda", [](Threads /* its own */, uint64_t /* order */) { return make_cuda_backend(false); },
        false, NG_CUDA_CARDS},
+      {"cuda-exact",
+       [](Threads /* its own */, uint64_t /* order */) { return make_cuda_backend(true); }, false,
+       NG_CUDA_CARDS},
 #endif
   };
   return kRows;

@@ -38,18 +38,28 @@ TEST(SelfCheck, EqualGemmsRunOnce) {
 /// Leaves products as they are.
 class WithoutProducts final : public WrappedBackend {
  public:
-  using WrappedBackend::WrappedBackend;
+  WithoutProducts(std::unique_ptr<Backend> backend, bool sums_as_defined)
+      : WrappedBackend(std::move(backend)), sums_as_defined_(sums_as_defined) {}
+  [[nodiscard]] bool sums_as_defined(const OperandSpec& /* a */, const OperandSpec& /* b */,
+                                     SumOrder /* sum */) const override {
+    return sums_as_defined_;
+  }
   [[nodiscard]] std::string_view name() const override { return "without products"; }
   void execute(const Operation& operation) override {
     if (!std::holds_alternative<Gemm>(operation)) WrappedBackend::execute(operation);
   }
+
+ private:
+  bool sums_as_defined_;
 };
 
 TEST(SelfCheck, AWrongProductIsRefused) {
   const auto reference = make_backend("ref", {1});
-  WithoutProducts nothing(make_backend("ref", {1}));
   const std::vector<LinearRecipe> recipes = {layer_of("mxfp4-all")};
-  EXPECT_THROW(self_check(nothing, *reference, recipes, Compute::fp32), Error);
+  for (const bool as_defined : {true, false}) {
+    WithoutProducts nothing(make_backend("ref", {1}), as_defined);
+    EXPECT_THROW(self_check(nothing, *reference, recipes, Compute::fp32), Error) << as_defined;
+  }
 }
 
 }  // namespace

@@ -39,6 +39,12 @@ constexpr std::string_view kEmulatedCard = "cuda-emulated";
 
 /// Emulated or real.
 inline bool is_card(std::string_view backend) { return backend.starts_with("cuda"); }
+inline bool is_emulated(std::string_view backend) { return backend.starts_with(kEmulatedCard); }
+/// A card that multiplies by matrix units, within a bound; all else it has in common with one that
+/// does not.
+inline bool has_units(std::string_view backend) {
+  return backend == "cuda" || backend.ends_with("-units");
+}
 
 /// One way of running a backend.
 struct Target {
@@ -78,7 +84,7 @@ inline std::vector<Target> targets_of_next_call(int card_every) {
     for (const std::string_view name : backend_names())
       if (name != "ref") all.push_back({std::string(name), supported_isas().back(), 2});
   std::erase_if(all, [&](const Target& target) {
-    if (target.backend != kEmulatedCard) return false;
+    if (!is_emulated(target.backend)) return false;
     if (call % card_every != 0) return true;
     return target.threads != 2 && turn % 4 != 0 && target.threads != (turn % 2 == 0 ? 3 : 1);
   });
@@ -90,7 +96,7 @@ inline Backend& backend_of(const Target& target) {
   static std::map<std::string, std::unique_ptr<Backend>> made;
   force_isa(target.isa);
   auto& backend = made[fmt::format("{} {}", target.backend, target.threads)];
-  const bool has_order = target.backend == kEmulatedCard;
+  const bool has_order = is_emulated(target.backend);
   if (!backend)
     backend = make_backend(target.backend, Threads{target.threads},
                            has_order ? static_cast<uint64_t>(target.threads - 1) : 0);
@@ -153,9 +159,11 @@ inline void say_once(const std::string& lack) {
   if (said.insert(lack).second) fmt::print("not compared: {}\n", lack);
 }
 
-/// Every target against ref within `bound`, and all targets of one backend the same bits.
+/// Every target against ref within `bound`, and all targets of one backend the same bits; those
+/// with units only where `of_units` makes a bound for their products.
 inline void conform(const std::string& operation, Storage storage, const Run& run,
-                    const Bound& bound = exactly, int card_every = 1) {
+                    const Bound& bound = exactly, int card_every = 1,
+                    const std::function<Bound()>& of_units = {}) {
   if (is_left_out()) return;
   SCOPED_TRACE(fmt::format("{}, {}", operation, name_of(storage)));
   const Results want = run({reference(), storage});
@@ -163,10 +171,11 @@ inline void conform(const std::string& operation, Storage storage, const Run& ru
   std::map<std::string, Results> first;
   std::string missing;
   for (const Target& target : targets_of_next_call(card_every)) {
+    if (has_units(target.backend) && !of_units) continue;
     SCOPED_TRACE(target.label());
     try {
       const Results got = run({backend_of(target), storage});
-      compare(got, want, bound);
+      compare(got, want, has_units(target.backend) ? of_units() : bound);
       const auto [known, added] = first.try_emplace(target.backend, got);
       if (!added) compare(got, known->second, exactly);
     } catch (const Unsupported& lack) {

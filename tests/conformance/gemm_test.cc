@@ -1,6 +1,7 @@
-// GEMMs: products are defined to the bit. [backend/ref/gemm.h]
+// GEMMs: products are defined to the bit, but by a card's matrix units. [backend/ref/gemm.h]
 #include <limits>
 
+#include "format/hadamard.h"
 #include "operands.h"
 
 namespace ng::conformance {
@@ -28,6 +29,39 @@ struct GemmCase {
   }
 };
 
+/// Sums of K products of exact factors in any order, each FP32 operation off by half a unit of
+/// Σ|a||b|, with the roundings of three scales, a bias and what is there: for each value of y. In
+/// BF16 both may be rounded apart, by a step of the value, which is no larger than those sums.
+struct UnitsBound {
+  std::vector<float> a, b;  ///< values, [rows][k_padded]
+  int64_t k_padded;
+  double factor;
+  bool is_rounded;
+  const Matrix& bias;
+  const Matrix& before;
+
+  [[nodiscard]] double operator()(const std::string& /* y */, int64_t row, int64_t col) const {
+    double sum = 0;
+    for (int64_t k = 0; k < k_padded; ++k)
+      sum += std::abs(static_cast<double>(a[static_cast<size_t>(row * k_padded + k)]) *
+                      b[static_cast<size_t>(col * k_padded + k)]);
+    const double roundings = static_cast<double>(k_padded) + 8;
+    const double all = factor * sum + std::abs(bias.at(0, col)) + std::abs(before.at(row, col));
+    return (2 * kUnit * roundings + (is_rounded ? 0x1p-7 : 0.0)) * all;
+  }
+};
+
+/// Of an operand as ref has it.
+std::vector<float> values_of(const OperandSpec& spec, const Matrix& source, Purpose purpose) {
+  const Place with{reference(), Storage::fp32};
+  const Tensor there = with.fp32(source);
+  const Matrix values = unpack(with, prepare(with, spec, there, drawing(purpose)).packed).values;
+  std::vector<float> all;
+  for (int64_t r = 0; r < values.rows(); ++r)
+    for (int64_t k = 0; k < values.cols(); ++k) all.push_back(values.at(r, k) / spec.cast.prescale);
+  return all;
+}
+
 void check_gemm(const GemmCase& g) {
   const int64_t multiple = multiple_of(g.left, g.right, g.hadamard);
   const OperandSpec left = spec_of(g.left, g.left_at, g.m, g.k, g.hadamard, multiple);
@@ -40,7 +74,16 @@ void check_gemm(const GemmCase& g) {
   const Matrix bias = Matrix(1, g.n).fill_uniform(82);
   const Matrix before = Matrix(g.m, g.n, 3, 2).fill_uniform(83);
   const Storage storage = g.bf16_sources || g.bf16_output ? Storage::bf16 : Storage::fp32;
-  conform(g.text(), storage, [&](const Place& with) -> Results {
+  const auto of_units = [&]() -> Bound {
+    return UnitsBound{.a = values_of(left, a, Purpose::dgrad_grad),
+                      .b = values_of(right, w, Purpose::dgrad_weight),
+                      .k_padded = left.k_padded(),
+                      .factor = hadamard_alpha(g.hadamard),
+                      .is_rounded = g.bf16_output || g.round == Compute::bf16,
+                      .bias = bias,
+                      .before = before};
+  };
+  const auto run = [&](const Place& with) -> Results {
     const auto tensor = [&](const Matrix& m, bool bf16) {
       return bf16 ? with.activation(m) : with.fp32(m);
     };
@@ -57,7 +100,8 @@ void check_gemm(const GemmCase& g) {
                       .round = g.round,
                       .sum = g.sum});
     return {{"y", y.values()}};
-  });
+  };
+  conform(g.text(), storage, run, exactly, 1, of_units);
 }
 
 TEST(Conformance, GemmOfAllPairsOfPresets) {

@@ -7,13 +7,20 @@
 
 namespace ng {
 
+// Memory is managed where a sanitizer sees where tensors end.
 std::span<const BackendRow> backend_rows() {
   static constexpr BackendRow kRows[] = {
       {"ref", [](Threads threads, uint64_t /* order */) { return make_ref_backend(threads); }},
       {"cpu", [](Threads threads, uint64_t /* order */) { return make_cpu_backend(threads); }},
       {"cuda-emulated",
        [](Threads /* one */, uint64_t order) {
-         return make_emulated_cuda_backend(order, kSanitized);  // which sees where tensors end
+         return make_emulated_cuda_backend({.thread_order = order, .is_managed = kSanitized});
+       },
+       true},
+      {"cuda-emulated-units",
+       [](Threads /* one */, uint64_t order) {
+         return make_emulated_cuda_backend(
+             {.thread_order = order, .is_managed = kSanitized, .has_units = true});
        },
        true}};
   return kRows;

@@ -13,6 +13,7 @@
 namespace ng {
 
 inline constexpr const char* kCard = "cuda-emulated";
+inline constexpr const char* kCardWithUnits = "cuda-emulated-units";
 
 template <class Op, class... Of>
 constexpr bool is_one_of = (std::is_same_v<Op, Of> || ...);
@@ -21,7 +22,8 @@ constexpr bool is_one_of = (std::is_same_v<Op, Of> || ...);
 class CardWithRefLayers final : public WrappedBackend {
  public:
   CardWithRefLayers()
-      : WrappedBackend(make_emulated_cuda_backend(0, true)), ref_(make_ref_backend(Threads{1})) {}
+      : WrappedBackend(make_emulated_cuda_backend({.is_managed = true})),
+        ref_(make_ref_backend(Threads{1})) {}
 
   void execute(const Operation& operation) override {
     const bool has_bound = std::visit(

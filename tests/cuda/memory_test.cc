@@ -9,7 +9,7 @@
 namespace ng {
 namespace {
 
-std::unique_ptr<Backend> card_apart() { return make_emulated_cuda_backend(0); }
+std::unique_ptr<Backend> card_apart() { return make_emulated_cuda_backend({}); }
 
 TinyRunOptions apart(const std::string& recipe) {
   TinyRunOptions options = options_of(tiny_llama(), recipe, kCard);

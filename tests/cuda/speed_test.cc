@@ -14,7 +14,7 @@ namespace {
 TEST(CudaSpeed, KernelsAreTimedInTheCardsMemory) {
   const std::vector<KernelSpeed> speeds =
       kernel_speeds({.threads = {1},
-                     .backend = [] { return make_emulated_cuda_backend(0); },
+                     .backend = [] { return make_emulated_cuda_backend({}); },
                      .rows = 64,
                      .cols = 64,
                      .rounds = 1,

@@ -13,6 +13,7 @@
 #include "card_runs.h"
 #include "support/scratch_folder.h"
 #include "train/checkpoint.h"
+#include "train/self_check.h"
 
 namespace ng {
 namespace {
@@ -73,12 +74,14 @@ double distance(const Trained& a, const Trained& b) {
 // FP32: the golden models' tolerance of a loss. Where values are rounded to few bits, a sum in
 // another order sends some to a neighbour, and two runs are as two of other roundings: that of
 // FeatureMatrix, which holds `cpu` to `ref`.
-void expect_beside_cpu(const ModelConfig& model, int64_t steps) {
-  for (const char* recipe : kRecipes) {
+void expect_beside_cpu(const ModelConfig& model, int64_t steps,
+                       std::span<const char* const> recipes = kRecipes,
+                       const char* backend = kCard) {
+  for (const char* recipe : recipes) {
     SCOPED_TRACE(recipe);
     const Trained cpu = trained(options_of(model, recipe, "cpu"), steps);
-    const Trained card = trained(options_of(model, recipe, kCard), steps);
-    TinyRunOptions other = options_of(model, recipe, kCard);
+    const Trained card = trained(options_of(model, recipe, backend), steps);
+    TinyRunOptions other = options_of(model, recipe, backend);
     other.thread_order = 5;
     EXPECT_EQ(card.weights, trained(other, steps).weights) << "in another order of threads";
     const double off = distance(card, cpu), most = recipe == std::string("fp32") ? 1e-5 : 1e-2;
@@ -91,6 +94,23 @@ void expect_beside_cpu(const ModelConfig& model, int64_t steps) {
 TEST(CudaTraining, Gpt2StaysBesideTheCpusInAnyOrderOfThreads) { expect_beside_cpu(tiny_gpt2(), 3); }
 TEST(CudaTraining, LlamaStaysBesideTheCpusInAnyOrderOfThreads) {
   expect_beside_cpu(tiny_llama(), 3);
+}
+
+// Folded, native FP8, INT8 and BF16. [backend/cuda/route.h]
+TEST(CudaTraining, LlamaByMatrixUnitsStaysBesideTheCpus) {
+  constexpr const char* kRoutes[] = {"bf16",        "mxfp4-all", "mxfp6",
+                                     "fp8-current", "int8",      "nvfp4-all"};
+  expect_beside_cpu(tiny_llama(), 3, kRoutes, kCardWithUnits);
+}
+
+TEST(CudaTraining, MatrixUnitsPassTheSelfCheckWithinItsBound) {
+  const auto reference = make_backend("ref", {1}), card = make_backend(kCardWithUnits, {1});
+  std::vector<LinearRecipe> recipes;
+  for (const char* name : {"bf16", "mxfp4-all", "nvfp4-all", "fp8-delayed", "int8", "mxfp8"})
+    recipes.push_back(
+        Recipe::load(name).linear({.name = "blocks.1.mlp.up", .block = 1, .depth = 6}, 0));
+  for (const Compute compute : {Compute::fp32, Compute::bf16})
+    EXPECT_GT(self_check(*card, *reference, recipes, compute), 6);
 }
 
 // By name: build/release/cuda_test --gtest_also_run_disabled_tests

@@ -265,7 +265,7 @@ TEST_F(Commands, InfoTellsOfTheMachine) {
   const Json info = Json::parse(run_well({"info", "--json", "--isa", "scalar"}));
   EXPECT_EQ(info["isa"], "scalar");
   EXPECT_GE(info["threads"], 1);
-  EXPECT_EQ(info["backends"].size(), info["cuda"]["built"] ? 3u : 2u);
+  EXPECT_EQ(info["backends"].size(), info["cuda"]["built"] ? 4u : 2u);
   EXPECT_GT(info["peak_flops"], 0.0);
   EXPECT_FALSE(info.at("amx").get<std::string>().empty());
   EXPECT_NE(run_well({"info"}).find("measured peak"), std::string::npos);
@@ -279,6 +279,30 @@ TEST_F(Commands, ACardIsRefusedInOneLineWhereThereIsNone) {
   expect_refused({"train", "tiny.toml", "--out", "run", "--backend", "cuda"}, 1,
                  {"--backend: ", "cuda", built ? "driver" : "ref"});
   EXPECT_FALSE(fs::exists(path("run")));
+}
+
+TEST_F(Commands, RecipesShowsRoutesOfCardsWhereThereIsNone) {
+  const Json cuda = Json::parse(run_well({"info", "--json"})).at("cuda");
+  if (!cuda.at("built").get<bool>() || !cuda.at("devices").empty())
+    GTEST_SKIP() << "no kernels for cards, or a card that is measured";
+  const std::vector<std::string> command = {"recipes",   "mxfp4-all", "--model",
+                                            "gpt2-124m", "--backend", "cuda"};
+  std::vector<std::string> as_json = command;
+  as_json.emplace_back("--json");
+  const Json layer = Json::parse(run_well(as_json)).at("phases").at(0).at("layers").at(0);
+  const auto route = [&](const char* gemm, const char* card) {
+    return layer.at(gemm).at("cards").at(card);
+  };
+  EXPECT_EQ(route("fprop", "sm_80").at("route"), "bf16");
+  EXPECT_EQ(route("fprop", "sm_90").at("route"), "folded");
+  EXPECT_EQ(route("fprop", "sm_90").at("left"), "E4M3 with scales of rows");
+  EXPECT_EQ(route("dgrad", "sm_90").at("left"), "E5M2 with scales of rows");
+  EXPECT_NE(route("fprop", "sm_90").at("why").get<std::string>().find("mxfp8: "),
+            std::string::npos);
+  EXPECT_EQ(route("wgrad", "sm_100").at("route"), "mxfp8");
+  const std::string text = run_well(command);
+  for (const char* part : {"sm_120", "folded", "blocks.0", "wgrad"})
+    EXPECT_NE(text.find(part), std::string::npos) << part;
 }
 
 TEST_F(Commands, BenchStepGivesTheKeysThatTheBenchmarksRead) {

@@ -1,6 +1,7 @@
 #include "backend/cuda/card.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/error.h"
 
@@ -23,6 +24,12 @@ const Card& card_of(int sm) {
   const auto* card = std::ranges::find(kCards, sm, &Card::sm);
   NG_CHECK(card != std::end(kCards), sm);
   return *card;
+}
+
+const Card& card_like(int sm) {
+  const auto* newer = std::ranges::upper_bound(kCards, sm, {}, &Card::sm);
+  NG_CHECK(newer != std::begin(kCards), sm);
+  return *std::prev(newer);
 }
 
 }  // namespace ng::cuda

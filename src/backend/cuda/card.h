@@ -38,5 +38,7 @@ inline constexpr int kWarp = 32;
 [[nodiscard]] std::span<const Card> cards();
 /// One of them: 80, 89, 90, 100 or 120.
 [[nodiscard]] const Card& card_of(int sm);
+/// The newest that is no newer: whose rules hold for 86 or 103 too; 80 or later.
+[[nodiscard]] const Card& card_like(int sm);
 
 }  // namespace ng::cuda

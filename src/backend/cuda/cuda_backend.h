@@ -10,13 +10,20 @@ namespace ng {
 
 /// The first card that the driver names (CUDA_VISIBLE_DEVICES). Throws Error where there is no
 /// driver or no card of sm_80 or later.
-[[nodiscard]] std::unique_ptr<Backend> make_cuda_backend();
+/// `exact`: products by kernels with the bits of `ref`; else by cuBLASLt where it takes them
+/// [cuda/route.h], and Error where it is not found.
+[[nodiscard]] std::unique_ptr<Backend> make_cuda_backend(bool exact);
 
-/// A card of Hopper's that is emulated on the CPU, each CUDA thread a fiber: results are those of a
-/// card, the time they take is not. `thread_order` is the seed of the order in which CUDA threads
-/// go on, which no result depends on; 0: all in turn. `managed`: its memory is within the host's
-/// reach, where else the host's code that touches it ends with SIGSEGV.
-[[nodiscard]] std::unique_ptr<Backend> make_emulated_cuda_backend(uint64_t thread_order,
-                                                                  bool managed = false);
+/// A card that is emulated on the CPU, each CUDA thread a fiber: results are those of a card, the
+/// time they take is not.
+struct EmulatedCard {
+  uint64_t thread_order = 0;  ///< seed of the order in which CUDA threads go on, which no result
+                              ///< depends on; 0: all in turn
+  bool is_managed = false;    ///< its memory is within the host's reach, where else the host's code
+                              ///< that touches it ends with SIGSEGV
+  bool has_units = false;     ///< products by matrix units where those take them [cuda/route.h]
+  int sm = 90;
+};
+[[nodiscard]] std::unique_ptr<Backend> make_emulated_cuda_backend(const EmulatedCard& card);
 
 }  // namespace ng

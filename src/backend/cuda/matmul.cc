@@ -17,8 +17,6 @@ constexpr std::array<std::string_view, 7> kTypeNames = {"FP32", "BF16", "E4M3", 
 constexpr std::array<std::string_view, 7> kScaleNames = {
     "no scales",   "a tensor's scale", "scales of rows", "VEC16_UE4M3",
     "VEC32_UE8M0", "VEC128_32F",       "BLK128x128_32F"};
-std::string_view name_of(Type type) { return kTypeNames[static_cast<size_t>(type)]; }
-std::string_view name_of(Scale scale) { return kScaleNames[static_cast<size_t>(scale)]; }
 
 bool is_fp8(Type type) { return type == Type::e4m3 || type == Type::e5m2; }
 
@@ -119,6 +117,9 @@ std::string refusal(const Card& card, const Matmul& p) {
 }
 
 }  // namespace
+
+std::string_view name_of(Type type) { return kTypeNames[static_cast<size_t>(type)]; }
+std::string_view name_of(Scale scale) { return kScaleNames[static_cast<size_t>(scale)]; }
 
 std::string matmul_refusal(const Card& card, const Matmul& product) {
   const std::string why = refusal(card, product);

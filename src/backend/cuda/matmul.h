@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "backend/cuda/card.h"
 
 namespace ng::cuda {
 
 enum class MatmulType : uint8_t { fp32, bf16, e4m3, e5m2, e2m1, int8, int32 };
+[[nodiscard]] std::string_view name_of(MatmulType type);
 
 /// CUBLASLT_MATMUL_MATRIX_SCALE_...
 enum class MatmulScale : uint8_t {
@@ -21,6 +23,7 @@ enum class MatmulScale : uint8_t {
   vec128,       ///< VEC128_32F
   block128,     ///< BLK128x128_32F
 };
+[[nodiscard]] std::string_view name_of(MatmulScale scale);
 
 /// A or B, in the card's memory.
 struct MatmulOperand {
@@ -34,12 +37,30 @@ struct MatmulOperand {
 
 struct Matmul {
   int64_t m = 0, n = 0, k = 0;
-  MatmulOperand a, b;
+  MatmulOperand a{}, b{};
   MatmulType d_type = MatmulType::fp32;
   int64_t d_leading = 0;
   void* d = nullptr;
   bool add = false;  ///< D += instead of D =
+  float alpha = 1;   ///< of the product; INT32 has none
 };
+
+/// Rows and K that operands held for the library are filled up to multiples of, with zeros: it
+/// takes lines of 16 bytes only, but of BF16.
+[[nodiscard]] constexpr int64_t held_multiple(MatmulType type) {
+  return type == MatmulType::bf16 ? 1 : type == MatmulType::e2m1 ? 32 : 16;
+}
+
+/// Where VEC16_UE4M3 and VEC32_UE8M0 have the scale of block `block` of `blocks` along K of a row:
+/// tiles of 128 rows by 4 blocks, along K first. [cuBLAS 13.0, "1D Block Scaling Factors Layout"]
+[[nodiscard]] constexpr int64_t block_scale_at(int64_t row, int64_t block, int64_t blocks) {
+  const int64_t tile = row / 128 * ((blocks + 3) / 4) + block / 4;
+  return tile * 512 + row % 32 * 16 + row % 128 / 32 * 4 + block % 4;
+}
+/// Bytes of them.
+[[nodiscard]] constexpr int64_t block_scale_bytes(int64_t rows, int64_t blocks) {
+  return (rows + 127) / 128 * ((blocks + 3) / 4) * 512;
+}
 
 /// Why the library of a card refuses a product, by its documentation and gpu.md §3; empty: it does
 /// not. [cuBLAS 13.0, "cublasLtMatmul()", "Narrow precision data types usage"]

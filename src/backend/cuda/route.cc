@@ -112,20 +112,29 @@ std::vector<Plan> plans_of(const GemmForm& form) {
   return plans;
 }
 
+int64_t filled_up(int64_t count, Type type) {
+  const int64_t multiple = held_multiple(type);
+  return (count + multiple - 1) / multiple * multiple;
+}
+
 /// As the library sees it: matrices lie by columns, so y is yᵀ = B · Aᵀ and B comes first.
 Matmul matmul_of(const GemmForm& form, const Plan& plan) {
-  const int64_t k = form.a.k_padded();
+  const int64_t k = filled_up(form.a.k_padded(), plan.a.type);
+  const int64_t m = filled_up(form.b.rows, plan.b.type);
   const bool is_int8 = plan.route == Route::int8;
-  return {.m = form.b.rows,
-          .n = form.a.rows,
+  return {.m = m,
+          .n = filled_up(form.a.rows, plan.a.type),
           .k = k,
           .a = {.type = plan.b.type, .transposed = true, .leading = k, .scale = plan.b.scale},
           .b = {.type = plan.a.type, .transposed = false, .leading = k, .scale = plan.a.scale},
           .d_type = is_int8 ? Type::int32 : Type::fp32,
-          .d_leading = form.b.rows};
+          .d_leading = m};
 }
 
 std::string refusal_of(const Card& card, const GemmForm& form, const Plan& plan) {
+  for (const Held& held : {plan.a, plan.b})
+    if (held.scale == Scale::vec128 || held.scale == Scale::block128)
+      return "FP32 scales of blocks are not written for the library yet";
   if (plan.route == Route::int8 && form.a.k_padded() > kIntegerSums)
     return fmt::format("sums of {} products may leave INT32", form.a.k_padded());
   return matmul_refusal(card, matmul_of(form, plan));
@@ -133,6 +142,9 @@ std::string refusal_of(const Card& card, const GemmForm& form, const Plan& plan)
 
 }  // namespace
 
+std::string text_of(const Held& held) {
+  return fmt::format("{} with {}", name_of(held.type), name_of(held.scale));
+}
 std::string_view name_of(Route route) { return kRouteNames[static_cast<size_t>(route)]; }
 
 RouteChoice choose_route(const Card& card, const GemmForm& form) {

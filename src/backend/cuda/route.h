@@ -7,9 +7,11 @@
 //           do not differ along K
 //   mxfp8   MX elements of 4 to 8 bits, blocks of 32       E4M3 or E5M2, VEC32_UE8M0
 //   fp8     E4M3 and E5M2 without scale, with one, of      E4M3 or E5M2, FP32 scales
-//           rows, or in FP32 of 1 x 128 and 128 x 128
-//   folded  MXFP4 and MXFP6 whose blocks' exponents lie    element · 2^(block - reference) in E4M3,
-//           in fold_window(): the others become BF16       gradients in E5M2; a reference a row
+//           rows; in FP32 of 1 x 128 and 128 x 128: not
+//           written for the library yet
+//   folded  MXFP4 and MXFP6; rows whose blocks' exponents  element · 2^(block - reference) in E4M3,
+//           do not lie in fold_window() are left to        gradients in E5M2; a reference a row
+//           `kernel`
 //   int8    integers without blocks                        INT8, sums in INT32
 //   bf16    what BF16 holds with its blocks' scales        BF16
 //   kernel  all others, and SumOrder::tile32               kernels/gemm.cc: the bits of `ref`
@@ -38,6 +40,8 @@ struct Held {
   MatmulScale scale = MatmulScale::none;
   friend bool operator==(const Held&, const Held&) = default;
 };
+/// "E4M3 with scales of rows"
+[[nodiscard]] std::string text_of(const Held& held);
 
 struct RouteChoice {
   Route route = Route::kernel;

@@ -77,9 +77,10 @@ TEST(CudaRoutes, ScalesOfRowsAndBlocksDecideToo) {
 
   const Operand line = with_block("fp8_e4m3", tile(1, 128)),
                 square = with_block("fp8_e4m3", tile(128, 128));
-  EXPECT_EQ(routes(form_of(line, square)), "kernel kernel fp8 kernel kernel");
-  EXPECT_EQ(routes(form_of(line, line)), "kernel kernel fp8 kernel kernel");
-  EXPECT_EQ(routes(form_of(square, square)), "kernel kernel kernel kernel kernel");
+  for (const Operand& left : {line, square})
+    EXPECT_EQ(routes(form_of(left, square)), "kernel kernel kernel kernel kernel") << "not yet";
+  EXPECT_EQ(choose_route(card_of(90), form_of(line, square)).why,
+            "fp8: FP32 scales of blocks are not written for the library yet");
   EXPECT_EQ(routes(form_of(line, whole)), "kernel kernel kernel kernel kernel");
 
   EXPECT_EQ(routes(form_of(with_region(row), with_region(row))), "bf16 bf16 bf16 nvfp4 nvfp4");
@@ -103,15 +104,15 @@ TEST(CudaRoutes, GradientsFoldIntoE5M2WhereThatHoldsThem) {
   EXPECT_EQ(folded("mxfp6_e2m3"), MatmulType::e4m3);
 }
 
-TEST(CudaRoutes, OrdersOfSumsAndShapesDecideToo) {
+TEST(CudaRoutes, OrdersOfSumsAndLengthsDecideToo) {
   GemmForm tiles = form_of(operand_of("bf16"), operand_of("bf16"));
   tiles.sum = SumOrder::tile32;
   EXPECT_EQ(routes(tiles), "kernel kernel kernel kernel kernel");
   const Operand mxfp4 = operand_of("mxfp4"), int8 = operand_of("int8"), nvfp4 = operand_of("nvfp4");
   GemmForm odd = form_of(mxfp4, mxfp4);
   odd.b.rows = 130;
-  EXPECT_EQ(routes(odd), "bf16 bf16 bf16 bf16 bf16") << "130 FP32 values are no 16 bytes";
-  EXPECT_EQ(routes(form_of(nvfp4, nvfp4, 48)), "bf16 bf16 bf16 bf16 bf16");
+  EXPECT_EQ(routes(odd), "bf16 folded folded mxfp8 mxfp8") << "filled up to 144 rows";
+  EXPECT_EQ(routes(form_of(nvfp4, nvfp4, 48)), "bf16 bf16 bf16 nvfp4 nvfp4") << "to 64 along K";
   EXPECT_EQ(routes(form_of(int8, int8, 131072)), "int8 int8 int8 int8 int8");
   EXPECT_EQ(routes(form_of(int8, int8, 131088)), "bf16 bf16 bf16 bf16 bf16");
 }
@@ -122,8 +123,6 @@ TEST(CudaRoutes, SayWhatKeptThemFromNarrowerOnes) {
   EXPECT_EQ(why(100, form_of(mxfp4, mxfp4)), "");
   EXPECT_EQ(why(90, form_of(mxfp4, mxfp4)), "mxfp8: cuBLASLt on sm_90: E4M3 with VEC32_UE8M0");
   EXPECT_EQ(why(90, form_of(nvfp4, nvfp4)), "nvfp4: cuBLASLt on sm_90: E2M1 with VEC16_UE4M3");
-  EXPECT_EQ(why(100, form_of(nvfp4, nvfp4, 48)),
-            "nvfp4: cuBLASLt on sm_100: k 48 is no multiple of 32");
   EXPECT_EQ(why(80, form_of(operand_of("int8"), operand_of("int8"), 131088)),
             "int8: sums of 131088 products may leave INT32");
   EXPECT_EQ(why(90, form_of(operand_of("fp32"), mxfp4)), "");

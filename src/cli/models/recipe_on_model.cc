@@ -52,17 +52,6 @@ std::string whole_step_command(const std::string& named, const std::string& phas
   return shell_command(words);
 }
 
-/// The one that was chosen, or all of them.
-std::vector<MeasuredPhase> phases_of(const Recipe& recipe, const std::string& word,
-                                     const std::string& model) {
-  const PhaseChoice choice{.word = word, .steps = [&] { return steps_of_model(model); }};
-  if (!word.empty()) return {measured_phase(recipe, choice)};
-  std::vector<MeasuredPhase> all;
-  for (size_t i = 0; i < recipe.phase_starts().size(); ++i)
-    all.push_back(phase_of(recipe, static_cast<int>(i)));
-  return all;
-}
-
 Json measured_on(const ModelConfig& config, const Recipe& recipe,
                  const std::vector<MeasuredPhase>& measured_phases, const StepFlags& step,
                  const MachineFlags& machine) {
@@ -146,6 +135,16 @@ std::string text_of(const Json& measured) {
 }
 
 }  // namespace
+
+std::vector<MeasuredPhase> phases_of(const Recipe& recipe, const std::string& word,
+                                     const std::string& model) {
+  const PhaseChoice choice{.word = word, .steps = [&] { return steps_of_model(model); }};
+  if (!word.empty()) return {measured_phase(recipe, choice)};
+  std::vector<MeasuredPhase> all;
+  for (size_t i = 0; i < recipe.phase_starts().size(); ++i)
+    all.push_back(phase_of(recipe, static_cast<int>(i)));
+  return all;
+}
 
 void print_recipe_on_model(const std::string& named, const std::string& phase, StepFlags step,
                            const MachineFlags& machine, bool json) {

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cli/models/open_model.h"
+#include "recipe/phase_choice.h"
 
 namespace ng::cli {
 
@@ -15,5 +17,10 @@ namespace ng::cli {
 /// `named`: the recipe, a name or a file.
 void print_recipe_on_model(const std::string& named, const std::string& phase, StepFlags step,
                            const MachineFlags& machine, bool json);
+
+/// The phase that `word` chooses, as --phase does, or all of them. `model`: where a run is asked
+/// how many steps it has.
+[[nodiscard]] std::vector<MeasuredPhase> phases_of(const Recipe& recipe, const std::string& word,
+                                                   const std::string& model);
 
 }  // namespace ng::cli

@@ -1,11 +1,13 @@
 // narrowgauge recipes [NAME [--model M]]: the recipes; one of them with all it inherits, or what it
 // does to a model on this machine and to its memory. Below it recipes search.
+#include "base/cuda_machine.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "base/toml.h"
 #include "cli/command.h"
 #include "cli/models/recipe_on_model.h"
+#include "cli/models/recipe_routes.h"
 #include "cli/runs/search.h"
 #include "model/architecture.h"
 #include "model/weights.h"
@@ -162,6 +164,8 @@ void recipes(const RecipesArgs& args) {
                  .remedy = "narrowgauge recipes NAME --model " + args.step.model});
   if (args.markdown) return print("{}", markdown_of(all_recipes()));
   if (args.name.empty()) return list(args.json);
+  if (!args.step.model.empty() && args.machine.backend == "cuda" && cuda_machine().devices.empty())
+    return print_recipe_routes(args.name, args.phase, args.step, args.json);
   if (!args.step.model.empty())
     return print_recipe_on_model(args.name, args.phase, args.step, args.machine, args.json);
   const Recipe recipe = Recipe::load(args.name);
@@ -189,7 +193,8 @@ void declare_recipes(Flags flags, RecipesArgs& args) {
   add_recipe_settings(flags, args.name);
   args.step.declare(flags,
                     "how each GEMM of this model runs here and how fast, measured now, and what "
-                    "training it takes of memory; ");
+                    "training it takes of memory; by which routes cards would run it with "
+                    "--backend cuda where there is none; ");
   add_phase(flags, args.phase);
   args.machine.declare(flags);
   flags.flag("--explain", args.explain, "behind each line of NAME what its key means");

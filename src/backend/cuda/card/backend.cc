@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "backend/cuda/card/units.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/kernel_backend.h"
 #include "base/cuda_machine.h"
@@ -24,8 +25,8 @@ void check(cudaError_t code, std::string_view what) {
                                                            : "the card's state by nvidia-smi"});
 }
 
-/// Throws Error where no kernel could run.
-void require_card() {
+/// Of the card that is used; throws Error where no kernel could run.
+const Card& require_card() {
   const auto refuse = [](std::string problem) {
     throw Error({.place = "--backend", .problem = "cuda: " + problem, .remedy = "cpu"});
   };
@@ -39,27 +40,44 @@ void require_card() {
   if (first.sm < kOldestCard)
     refuse(first.name + " is of sm_" + std::to_string(first.sm) + ", older than sm_" +
            std::to_string(kOldestCard));
+  return card_like(first.sm);
 }
 
 /// A stream of the first card; throws Error where no kernel could run.
 struct OwnStream : CardStream {
-  OwnStream() {
-    require_card();
+  OwnStream() : card(require_card()) {
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
   }
   ~OwnStream() { cudaStreamDestroy(stream); }
   OwnStream(const OwnStream&) = delete;
   OwnStream& operator=(const OwnStream&) = delete;
+
+  const Card& card;
 };
+
+constexpr size_t kHeldBytes = size_t{256} << 20;  ///< for operands as the library takes them
 
 class CardBackend final : public KernelBackend {
  public:
-  CardBackend() { scratch_ = allocate(kScratchBytes); }
+  explicit CardBackend(bool exact) {
+    if (!exact) {
+      scratch_bytes_ = kHeldBytes;
+      units_ = make_card_units(stream_.stream, stream_.card);
+      if (units_ == nullptr)
+        throw Error({.place = "--backend",
+                     .problem = "cuda: no cuBLASLt " + std::to_string(kCudaMajor) +
+                                " on this machine, by which products are computed",
+                     .remedy = "cuda-exact, which does without, or pip install nvidia-cublas"});
+    }
+    scratch_ = allocate(scratch_bytes_);
+  }
   ~CardBackend() override { cudaFree(scratch_); }
   CardBackend(const CardBackend&) = delete;
   CardBackend& operator=(const CardBackend&) = delete;
 
-  [[nodiscard]] std::string_view name() const override { return "cuda"; }
+  [[nodiscard]] std::string_view name() const override {
+    return units_ != nullptr ? "cuda" : "cuda-exact";
+  }
 
   std::byte* allocate(size_t bytes) override {
     void* memory = nullptr;
@@ -97,6 +115,8 @@ class CardBackend final : public KernelBackend {
 }  // namespace
 }  // namespace cuda
 
-std::unique_ptr<Backend> make_cuda_backend() { return std::make_unique<cuda::CardBackend>(); }
+std::unique_ptr<Backend> make_cuda_backend(bool exact) {
+  return std::make_unique<cuda::CardBackend>(exact);
+}
 
 }  // namespace ng

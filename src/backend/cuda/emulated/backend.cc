@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/emulated/matmul.h"
 #include "backend/cuda/emulated/memory.h"
 #include "backend/cuda/kernel_backend.h"
 
@@ -8,18 +9,38 @@ namespace ng {
 namespace cuda {
 namespace {
 
+class EmulatedUnits final : public Units {
+ public:
+  EmulatedUnits(emulated::Device& device, const emulated::Memory& memory)
+      : device_(device), memory_(memory) {}
+  [[nodiscard]] const Card& card() const override { return device_.card(); }
+  void multiply(const Matmul& product) override {
+    const emulated::Memory::Reach reach(&memory_);
+    emulated::matmul(device_, product);
+  }
+
+ private:
+  emulated::Device& device_;
+  const emulated::Memory& memory_;
+};
+
 class EmulatedBackend final : public KernelBackend {
  public:
-  EmulatedBackend(uint64_t thread_order, bool managed)
-      : memory_(managed), device_(card_of(90), thread_order, &memory_) {
-    scratch_ = memory_.allocate(kScratchBytes);
+  explicit EmulatedBackend(const EmulatedCard& card)
+      : has_units_(card.has_units),
+        memory_(card.is_managed),
+        device_(card_of(card.sm), card.thread_order, &memory_) {
+    scratch_ = memory_.allocate(scratch_bytes_);
+    if (has_units_) units_ = std::make_unique<EmulatedUnits>(device_, memory_);
   }
 
   ~EmulatedBackend() override { memory_.release(scratch_); }
   EmulatedBackend(const EmulatedBackend&) = delete;
   EmulatedBackend& operator=(const EmulatedBackend&) = delete;
 
-  [[nodiscard]] std::string_view name() const override { return "cuda-emulated"; }
+  [[nodiscard]] std::string_view name() const override {
+    return has_units_ ? "cuda-emulated-units" : "cuda-emulated";
+  }
   std::byte* allocate(size_t bytes) override { return memory_.allocate(bytes); }
   void release(std::byte* memory, size_t /* bytes */) override { memory_.release(memory); }
   void upload(std::byte* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
@@ -36,6 +57,7 @@ class EmulatedBackend final : public KernelBackend {
     std::memcpy(to, from, bytes);
   }
 
+  bool has_units_;
   emulated::Memory memory_;
   emulated::Device device_;
 };
@@ -43,8 +65,8 @@ class EmulatedBackend final : public KernelBackend {
 }  // namespace
 }  // namespace cuda
 
-std::unique_ptr<Backend> make_emulated_cuda_backend(uint64_t thread_order, bool managed) {
-  return std::make_unique<cuda::EmulatedBackend>(thread_order, managed);
+std::unique_ptr<Backend> make_emulated_cuda_backend(const EmulatedCard& card) {
+  return std::make_unique<cuda::EmulatedBackend>(card);
 }
 
 }  // namespace ng

@@ -2,6 +2,7 @@
 
 #include "backend/cuda/emulated/block.h"
 #include "format/codec.h"
+#include "format/scale.h"
 #include "math/bf16.h"
 
 namespace ng::cuda::emulated {
@@ -16,7 +17,9 @@ class Values {
   Values(const MatmulOperand& x, bool by_lines)
       : x_(x),
         by_lines_(by_lines),
-        codec_(element_format(x.type == Type::e5m2 ? "float8_e5m2" : "float8_e4m3fn")) {}
+        codec_(element_format(x.type == Type::e5m2   ? "float8_e5m2"
+                              : x.type == Type::e2m1 ? "float4_e2m1fn"
+                                                     : "float8_e4m3fn")) {}
 
   [[nodiscard]] float operator()(int64_t line, int64_t i) const {
     const int64_t at = by_lines_ ? line * x_.leading + i : i * x_.leading + line;
@@ -27,19 +30,32 @@ class Values {
         return widened(static_cast<const Bf16*>(x_.data)[at]);
       case Type::int8:
         return static_cast<const int8_t*>(x_.data)[at];
+      case Type::e2m1:  // the first in the lower half of a byte
+        return codec_.decode(static_cast<const uint8_t*>(x_.data)[at / 2] >> (at % 2 * 4) & 15u);
       default:
         return codec_.decode(static_cast<const uint8_t*>(x_.data)[at]);
     }
   }
+  /// Of a line.
   [[nodiscard]] float scale(int64_t line) const {
-    if (x_.scale == MatmulScale::none) return 1.0f;
+    if (x_.scale != MatmulScale::tensor && x_.scale != MatmulScale::outer) return 1.0f;
     return static_cast<const float*>(x_.scales)[x_.scale == MatmulScale::outer ? line : 0];
+  }
+  /// Of the block of element `i` of a line of `k`.
+  [[nodiscard]] float block_scale(int64_t line, int64_t i, int64_t k) const {
+    const bool is_of_16 = x_.scale == MatmulScale::vec16_ue4m3;
+    if (!is_of_16 && x_.scale != MatmulScale::vec32_ue8m0) return 1.0f;
+    const int64_t length = is_of_16 ? 16 : 32;
+    const uint8_t code = static_cast<const uint8_t*>(
+        x_.scales)[block_scale_at(line, i / length, (k + length - 1) / length)];
+    return is_of_16 ? e4m3_.decode(code) : e8m0_value(code);
   }
 
  private:
   const MatmulOperand& x_;
   bool by_lines_;
   ElementCodec codec_;
+  ElementCodec e4m3_{element_format("float8_e4m3fn")};
 };
 
 void put(const Matmul& p, int64_t i, int64_t j, float sum) {
@@ -59,8 +75,8 @@ void matmul(Device& device, const Matmul& p) {
   const std::string refused = matmul_refusal(device.card(), p);
   if (!refused.empty()) throw Fault(refused);
   for (const MatmulOperand* x : {&p.a, &p.b})
-    if (x->scale > MatmulScale::outer)
-      throw Fault("emulated cuBLASLt: scales of blocks are not emulated");
+    if (x->scale == MatmulScale::vec128 || x->scale == MatmulScale::block128)
+      throw Fault("emulated cuBLASLt: FP32 scales of blocks are not emulated");
   const Values a(p.a, p.a.transposed), b(p.b, !p.b.transposed);
   for (int64_t j = 0; j < p.n; ++j) {
     for (int64_t i = 0; i < p.m; ++i) {
@@ -72,8 +88,9 @@ void matmul(Device& device, const Matmul& p) {
         continue;
       }
       float sum = 0;
-      for (int64_t q = 0; q < p.k; ++q) sum += a(i, q) * b(j, q);
-      put(p, i, j, sum * a.scale(i) * b.scale(j));
+      for (int64_t q = 0; q < p.k; ++q)
+        sum += a(i, q) * a.block_scale(i, q, p.k) * (b(j, q) * b.block_scale(j, q, p.k));
+      put(p, i, j, sum * a.scale(i) * b.scale(j) * p.alpha);
     }
   }
 }

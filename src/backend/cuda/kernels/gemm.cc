@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backend/cuda/kernels/operand.h"
+#include "backend/cuda/kernels/gemm_job.h"
 #include "backend/cuda/kernels/perform.h"
+#include "backend/cuda/kernels/unit_gemm.h"
 #include "base/flush.h"
 #include "format/hadamard.h"
 
@@ -35,16 +36,6 @@ enum class SumRule : uint8_t {
 constexpr bool decodes_first(SumRule rule) {
   return rule == SumRule::chain || rule == SumRule::tile32;
 }
-
-struct GemmJob {
-  Target y;
-  CardOperand a, b;
-  Source bias;
-  int64_t block = 0;  ///< the smaller length along K of both blocks
-  float factor = 1;
-  Into into = Into::overwrite;
-  bool is_rounded = false;  ///< to BF16, whatever y is stored as
-};
 
 /// The scale of a block as m · 2^e; 0 outside.
 struct SplitScale {
@@ -151,13 +142,6 @@ struct Sums {
   [[nodiscard]] static __device__ float full(const SplitScale& s) { return s.m * pow2(s.e); }
 };
 
-__device__ inline void put_product(const GemmJob& g, int64_t row, int64_t col, float acc) {
-  float t = acc * (g.a.late_scale(row) * g.b.late_scale(col) * g.factor);
-  if (g.bias.rows > 0) t += g.bias(0, col);
-  if (g.into == Into::add) t = g.y(row, col) + t;
-  g.y.put(row, col, g.is_rounded ? round_to_bf16(t) : t);
-}
-
 /// What a sum that goes on begins with, of the values that a thread has from (row0, col0) on.
 __device__ inline void take_carried(const GemmJob& g, int64_t row0, int64_t col0,
                                     float (&acc)[kEach][kEach]) {
@@ -170,15 +154,34 @@ __device__ inline void take_carried(const GemmJob& g, int64_t row0, int64_t col0
   }
 }
 
+/// Whether a row of A or B of the tile at (row0, col0) was left out; all threads of the block.
+__device__ inline bool has_left_out(const LeftOut& rows, int64_t row0, int64_t col0, int64_t down,
+                                    int64_t across) {
+  NG_SHARED(uint32_t, found, 1);
+  const int thread = static_cast<int>(threadIdx.x), i = thread % kGemmTile;
+  if (thread == 0) found[0] = 0;
+  __syncthreads();
+  const bool is_of_a = thread < kGemmTile;
+  const int64_t at = (is_of_a ? row0 : col0) + i;
+  if (thread < 2 * kGemmTile && at < (is_of_a ? down : across)) {
+    const uint32_t* of = is_of_a ? rows.a : rows.b;
+    if (of != nullptr && of[at] != 0) atomicOr(&found[0], 1u);
+  }
+  __syncthreads();
+  return found[0] != 0;
+}
+
 // With more than two blocks of a multiprocessor in view ptxas puts registers into memory.
-template <SumRule kRule>
-__global__ void __launch_bounds__(kGemmThreads, 2) multiply(GemmJob g) {
+template <SumRule kRule, bool kLeftOut>
+__global__ void __launch_bounds__(kGemmThreads, 2) multiply(GemmJob g, LeftOut left_out) {
   NG_SHARED(float, a, kGemmTile* kLine);
   NG_SHARED(float, b, kGemmTile* kLine);
   const int thread = static_cast<int>(threadIdx.x);
   const int down = thread / kSide, across = thread % kSide;
   const int64_t row0 = int64_t{blockIdx.y} * kGemmTile, col0 = int64_t{blockIdx.x} * kGemmTile;
   constexpr bool kHasBlocks = !decodes_first(kRule);
+  if constexpr (kLeftOut)
+    if (!has_left_out(left_out, row0, col0, g.y.rows, g.y.cols)) return;
   Sums<kRule> sums;
   take_carried(g, row0 + down, col0 + across, sums.acc);
   for (int64_t k0 = 0; k0 < g.a.k_padded; k0 += kDepth) {
@@ -209,14 +212,16 @@ __global__ void __launch_bounds__(kGemmThreads, 2) multiply(GemmJob g) {
   for (int i = 0; i < kEach; ++i) NG_UNROLL
   for (int j = 0; j < kEach; ++j) {
     const int64_t row = row0 + down + i * kSide, col = col0 + across + j * kSide;
-    if (row < g.y.rows && col < g.y.cols) put_product(g, row, col, sums.value(i, j));
+    if (row >= g.y.rows || col >= g.y.cols) continue;
+    if (!kLeftOut || left_out.has(row, col)) put_product(g, row, col, sums.value(i, j));
   }
 }
 
-template <SumRule kRule>
-void launch_gemm(Stream stream, const GemmJob& job) {
+template <SumRule kRule, bool kLeftOut = false>
+void launch_gemm(Stream stream, const GemmJob& job, const LeftOut& left_out = {}) {
   const unsigned down = blocks_of(job.y.rows, kGemmTile), across = blocks_of(job.y.cols, kGemmTile);
-  launch<multiply<kRule>>(stream, {.grid = {across, down}, .block = {kGemmThreads}}, job);
+  launch<multiply<kRule, kLeftOut>>(stream, {.grid = {across, down}, .block = {kGemmThreads}}, job,
+                                    left_out);
 }
 
 bool is_mxfp4(const Operand& cast) {
@@ -263,9 +268,19 @@ void multiply_by(Stream stream, SumRule rule, const GemmJob& job) {
   }
 }
 
-}  // namespace
+/// How `op` is computed by these kernels.
+struct KernelGemm {
+  GemmJob job;
+  SumRule rule = SumRule::chain;
+};
+KernelGemm kernel_gemm(const Gemm& op, GemmJob job) {
+  const SumRule rule = rule_of(job, op.sum, op.a->spec.cast, op.b->spec.cast);
+  if (rule == SumRule::integers) job.block = kDepth;
+  if (!decodes_first(rule) && job.a.is_blocked()) job.block = common_block(job.a, job.b);
+  return {job, rule};
+}
 
-void perform(Stream stream, const Gemm& op) {
+GemmJob gemm_job(const Gemm& op) {
   const OperandSpec &a = op.a->spec, &b = op.b->spec;
   NG_CHECK(a.k_padded() == b.k_padded(), a.k_padded(), b.k_padded());
   NG_CHECK(a.hadamard == b.hadamard, a.hadamard.size, b.hadamard.size);
@@ -281,11 +296,24 @@ void perform(Stream stream, const Gemm& op) {
   const bool can_carry = a.cast.is_unscaled() && b.cast.is_unscaled() && job.factor == 1.0f;
   NG_CHECK(op.into != Into::carry || can_carry, job.factor);
   NG_CHECK(op.sum == SumOrder::chain || (a.cast.factors_are_bf16() && b.cast.factors_are_bf16()));
-  if (op.y.size() == 0) return;
-  const SumRule rule = rule_of(job, op.sum, a.cast, b.cast);
-  if (rule == SumRule::integers) job.block = kDepth;
-  if (!decodes_first(rule) && job.a.is_blocked()) job.block = common_block(job.a, job.b);
-  multiply_by(stream, rule, job);
+  return job;
+}
+
+}  // namespace
+
+void multiply_left_out(Stream stream, const Gemm& op, const GemmJob& job, const LeftOut& rows) {
+  const KernelGemm gemm = kernel_gemm(op, job);
+  if (gemm.rule == SumRule::groups)
+    return launch_gemm<SumRule::groups, true>(stream, gemm.job, rows);
+  NG_CHECK(gemm.rule == SumRule::narrow, op.a->spec.cast.element->name);
+  launch_gemm<SumRule::narrow, true>(stream, gemm.job, rows);
+}
+
+void perform(Stream stream, const Gemm& op, const WithUnits& with) {
+  const GemmJob job = gemm_job(op);
+  if (op.y.size() == 0 || multiply_by_units(stream, op, job, with)) return;
+  const KernelGemm gemm = kernel_gemm(op, job);
+  multiply_by(stream, gemm.rule, gemm.job);
 }
 
 }  // namespace ng::cuda

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backend/backend.h"
+#include "backend/cuda/units.h"
 #include "backend/cuda/words.h"
 
 namespace ng::cuda {
@@ -68,13 +69,19 @@ void perform(Stream stream, const AttentionBackward& op, const Scratch& scratch)
 void perform(Stream stream, const CrossEntropy& op);
 void perform(Stream stream, const CrossEntropyLoss& op);
 
-// operand.cc, block_operand.cc, one_scale.cc, gemm.cc, turn_back.cc: the bits of ref
+/// What a product may be computed with.
+struct WithUnits {
+  Units* units = nullptr;  ///< null: the kernels of gemm.cc, with the bits of ref
+  Scratch scratch;
+};
+
+// operand.cc, block_operand.cc, one_scale.cc, turn_back.cc, gemm.cc without units: the bits of ref
 void perform(Stream stream, const Prepare& op, const Scratch& scratch);
 void perform(Stream stream, const PrepareBoth& op, const Scratch& scratch);
 void perform(Stream stream, const FindOperandAmax& op, const Scratch& scratch);
 void perform(Stream stream, const RoundingBackward& op, const Scratch& scratch);
 void perform(Stream stream, const Unpack& op);
-void perform(Stream stream, const Gemm& op);
+void perform(Stream stream, const Gemm& op, const WithUnits& with);
 void perform(Stream stream, const TurnBack& op);
 void perform(Stream stream, const RollDelayedScale& op);
 

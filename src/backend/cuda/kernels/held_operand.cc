@@ -1,0 +1,194 @@
+#include "backend/cuda/kernels/held_operand.h"
+
+namespace ng::cuda {
+namespace {
+
+FloatGrid grid_of_type(MatmulType type) {
+  return grid_of(element_format(type == MatmulType::e5m2 ? "e5m2" : "e4m3"));
+}
+
+/// Late scales are those of rows, of the whole, and of a second level.
+bool has_late_scales(const CardOperand& x) {
+  return (x.scales.data != nullptr && !x.blocked) || (x.second.data != nullptr && !x.folded);
+}
+
+/// Whether an operand lies in memory as the library takes it.
+const void* place_of(const CardOperand& x, const ElementFormat& element, const Held& held,
+                     bool folds) {
+  const bool is_bf16 = element.short_name == "bf16";
+  if (held.type == MatmulType::bf16)
+    return !x.stored && is_bf16 && x.source.is_bf16 ? x.source.data : nullptr;
+  const bool is_same = (held.type == MatmulType::e4m3 && element.short_name == "e4m3") ||
+                       (held.type == MatmulType::e5m2 && element.short_name == "e5m2") ||
+                       (held.type == MatmulType::e2m1 && element.short_name == "e2m1");
+  const int64_t multiple = held_multiple(held.type);
+  const bool fits = x.codes.stride == x.k_padded && x.k_padded % multiple == 0 &&
+                    x.rows % multiple == 0 && x.codes.bits == element.bits;
+  return is_same && !folds && x.stored && !x.lists && fits ? x.codes.data : nullptr;
+}
+
+/// The power of two of a row that folds, so that its largest block reaches FP8's largest exponent;
+/// or that the row is left out.
+struct FindReference {
+  CardOperand from;
+  FoldWindow window;
+  float* references;
+  uint32_t* left_out;
+  __device__ void operator()(int64_t row, int lane) const {
+    int least = kNone, most = -kNone;
+    bool has_nan = false;
+    for (int64_t k = 0; k < from.k_padded; k += kMxBlock) {
+      const uint32_t code = from.scales.data[from.scales.index(row, k)];
+      has_nan = has_nan || code == kE8m0NanCode;
+      if (!__any_sync(~0u, from.element_at(row, k + lane) != 0)) continue;
+      const int exponent = static_cast<int>(code) - 127;
+      least = exponent < least ? exponent : least;
+      most = exponent > most ? exponent : most;
+    }
+    if (lane != 0) return;
+    const bool is_out = has_nan || most - least >= window.binades();
+    left_out[row] = is_out ? 1 : 0;
+    references[row] = is_out || most < least ? 1.0f : pow2(most - window.most);
+  }
+
+ private:
+  static constexpr int kNone = 1 << 20;  ///< beyond all exponents
+};
+
+/// Late scales as the library multiplies with them; 1 where they are not its own.
+struct PutLateScales {
+  CardOperand from;
+  float* scales;
+  bool is_late;
+  __device__ void operator()(int64_t /* row */, int64_t at) const {
+    scales[at] = is_late ? 1.0f : from.late_scale(at);
+  }
+};
+
+/// Scales of blocks in the library's order; outside of the operand those of zeros.
+struct PutBlockScales {
+  CardOperand from;
+  int64_t first;
+  uint8_t* to;
+  int64_t blocks;
+  int block;
+  __device__ void operator()(int64_t i, int64_t b) const {
+    const int64_t row = first + i, k = b * block;
+    const bool is_inside = row < from.rows && k < from.k_padded;
+    to[block_scale_at(i, b, blocks)] =
+        is_inside ? from.scales.data[from.scales.index(row, k)] : uint8_t{0};
+  }
+};
+
+/// Elements of rows from `first` on; zeros outside of the operand.
+struct HoldEach {
+  CardOperand from;
+  int64_t first;
+  void* to;
+  int64_t leading;
+  MatmulType type;
+  bool has_block_scales;
+  FloatGrid grid;            ///< of FP8
+  const float* references;   ///< of rows that fold, else null
+  const uint32_t* left_out;  ///< the same
+
+  /// `at`: of E2M1 two elements.
+  __device__ void operator()(int64_t i, int64_t at) const {
+    const int64_t row = first + i;
+    if (type == MatmulType::bf16) {
+      static_cast<Bf16*>(to)[i * leading + at] = to_bf16(value(row, at));
+    } else if (type == MatmulType::int8) {
+      static_cast<int8_t*>(to)[i * leading + at] = static_cast<int8_t>(from.element_at(row, at));
+    } else if (type == MatmulType::e2m1) {
+      const uint32_t both = code(row, 2 * at) | code(row, 2 * at + 1) << 4;
+      static_cast<uint8_t*>(to)[i * leading / 2 + at] = static_cast<uint8_t>(both);
+    } else {
+      static_cast<uint8_t*>(to)[i * leading + at] =
+          static_cast<uint8_t>(encode_float(grid, value(row, at), {}, OverflowRule::special));
+    }
+  }
+
+ private:
+  [[nodiscard]] __device__ bool is_inside(int64_t row, int64_t k) const {
+    return row < from.rows && k < from.k_padded;
+  }
+  [[nodiscard]] __device__ uint32_t code(int64_t row, int64_t k) const {
+    return is_inside(row, k) ? from.codes(row, k) : 0;
+  }
+  /// The element, with its block's scale where that is not the library's.
+  [[nodiscard]] __device__ float value(int64_t row, int64_t k) const {
+    const float element = from.element_at(row, k);
+    if (!from.is_blocked() || has_block_scales || !is_inside(row, k)) return element;
+    if (references == nullptr) return element * from.folded_scale(row, k);
+    // Both are powers of two, and their quotient is within the window or nothing is held.
+    return left_out[row] != 0 || element == 0 ? 0.0f
+                                              : element * (from.scale_at(row, k) / references[row]);
+  }
+};
+
+}  // namespace
+
+HeldOperand held_operand(const CardOperand& x, const Operand& cast, const Held& held, bool folds,
+                         Room& room) {
+  HeldOperand made{.from = x, .held = held, .folds = folds};
+  made.in_place = place_of(x, *cast.element, held, made.folds);
+  const bool is_source = made.in_place != nullptr && held.type == MatmulType::bf16;
+  made.leading = is_source ? x.source.stride : made.k_held();
+  const bool by_rows = held.scale == MatmulScale::outer;
+  const bool by_library =
+      by_rows || (held.scale == MatmulScale::tensor && x.scales.data == nullptr);
+  made.is_late = (has_late_scales(x) || made.folds) && !by_library;
+  if (by_rows) made.scales = room.take_all<float>(x.rows);
+  if (held.scale == MatmulScale::tensor) made.scales = room.take_all<float>(1);
+  if (made.folds) {
+    made.references = by_rows ? made.scales : room.take_all<float>(x.rows);
+    made.left_out = room.take_all<uint32_t>(x.rows);
+    made.window =
+        fold_window(*cast.element, element_format(held.type == MatmulType::e5m2 ? "e5m2" : "e4m3"));
+  }
+  return made;
+}
+
+void find_scales(Stream stream, const HeldOperand& x) {
+  if (x.folds)
+    for_each_row(stream, x.from.rows, FindReference{x.from, x.window, x.references, x.left_out});
+  if (x.scales != nullptr && x.scales != x.references)
+    for_each_place(stream, 1, x.held.scale == MatmulScale::outer ? x.from.rows : 1,
+                   PutLateScales{x.from, x.scales, x.is_late});
+}
+
+/// Rows `first` ... of an operand, as the library takes them.
+MatmulOperand hold(Stream stream, const HeldOperand& x, int64_t first, int64_t rows,
+                   std::byte* values, std::byte* block_scales) {
+  MatmulOperand made{.type = x.held.type, .leading = x.leading, .scale = x.held.scale};
+  if (x.in_place != nullptr) {
+    const bool is_turned = !x.from.stored && x.from.is_turned;
+    const int64_t bits = held_multiple(x.held.type) == 1 ? 16 : x.from.codes.bits;
+    const int64_t elements = is_turned ? first : first * x.leading;
+    made.data = static_cast<const uint8_t*>(x.in_place) + elements * bits / 8;
+    made.transposed = is_turned;
+  } else {
+    const int64_t across = x.held.type == MatmulType::e2m1 ? x.k_held() / 2 : x.k_held();
+    for_each_place(stream, x.rows_held(rows), across,
+                   HoldEach{.from = x.from,
+                            .first = first,
+                            .to = values,
+                            .leading = x.leading,
+                            .type = x.held.type,
+                            .has_block_scales = x.has_block_scales(),
+                            .grid = grid_of_type(x.held.type),
+                            .references = x.references,
+                            .left_out = x.left_out});
+    made.data = values;
+  }
+  made.scales = x.held.scale == MatmulScale::outer ? x.scales + first : x.scales;
+  if (!x.has_block_scales()) return made;
+  // All of the tiles of 128 by 4.
+  for_each_place(stream, up_to(x.rows_held(rows), kPieceRows), up_to(x.blocks(), 4),
+                 PutBlockScales{x.from, first, reinterpret_cast<uint8_t*>(block_scales), x.blocks(),
+                                static_cast<int>(x.block())});
+  made.scales = block_scales;
+  return made;
+}
+
+}  // namespace ng::cuda

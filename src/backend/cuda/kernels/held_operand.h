@@ -1,0 +1,86 @@
+// An operand as cuBLASLt takes it: where it lies so already, or in scratch memory. [route.h]
+//
+// Folded ones are held under one power of two for a row. A row whose blocks lie further apart than
+// FP8 reaches is left out, held as zeros: the host does not have to know. [gpu.md §4 (b)]
+#pragma once
+
+#include "backend/cuda/fold.h"
+#include "backend/cuda/kernels/operand.h"
+#include "backend/cuda/kernels/perform.h"
+#include "backend/cuda/route.h"
+
+namespace ng::cuda {
+
+inline constexpr int64_t kPieceRows = 128;  ///< pieces are a multiple of it
+
+[[nodiscard]] inline int64_t up_to(int64_t count, int64_t multiple) {
+  return (count + multiple - 1) / multiple * multiple;
+}
+
+/// Parts of scratch memory one after another.
+class Room {
+ public:
+  explicit Room(const Scratch& scratch) : scratch_(scratch) {}
+  /// Not to be used unless holds_all() in the end.
+  std::byte* take(size_t bytes) {
+    const size_t begin = used_;
+    used_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return scratch_.data + begin;
+  }
+  [[nodiscard]] bool holds_all() const { return used_ <= scratch_.bytes; }
+  template <class T>
+  [[nodiscard]] T* take_all(int64_t count) {
+    std::byte* const taken = take(static_cast<size_t>(count) * sizeof(T));
+    if (!holds_all()) throw Unsupported("cuda: gemm of so large a tensor");
+    return reinterpret_cast<T*>(taken);
+  }
+
+ private:
+  static constexpr size_t kAlignment = 256;
+  Scratch scratch_;
+  size_t used_ = 0;
+};
+
+/// An operand, and how its rows are held.
+struct HeldOperand {
+  CardOperand from;
+  Held held;
+  bool folds = false;
+  FoldWindow window{};             ///< of what folds
+  const void* in_place = nullptr;  ///< it lies as the library takes it
+  int64_t leading = 0;             ///< elements from one row, or column where turned, to the next
+  bool is_late = false;            ///< its late scales are not the library's
+  float* scales = nullptr;         ///< of `tensor` one, of `outer` one for each row
+  float* references = nullptr;     ///< of each row, of what folds; with `outer` its scales
+  uint32_t* left_out = nullptr;    ///< of each row, of what folds
+
+  [[nodiscard]] int64_t block() const { return held.scale == MatmulScale::vec16_ue4m3 ? 16 : 32; }
+  [[nodiscard]] bool has_block_scales() const {
+    return held.scale == MatmulScale::vec16_ue4m3 || held.scale == MatmulScale::vec32_ue8m0;
+  }
+  [[nodiscard]] int64_t k_held() const { return up_to(from.k_padded, held_multiple(held.type)); }
+  [[nodiscard]] int64_t blocks() const { return k_held() / block(); }
+  [[nodiscard]] int64_t rows_held(int64_t rows) const {
+    return up_to(rows, held_multiple(held.type));
+  }
+  [[nodiscard]] size_t bytes(int64_t rows) const {
+    if (in_place != nullptr) return 0;
+    const int64_t bits = held.type == MatmulType::bf16 ? 16 : held.type == MatmulType::e2m1 ? 4 : 8;
+    return static_cast<size_t>(rows_held(rows) * k_held() * bits / 8);
+  }
+  [[nodiscard]] size_t scale_bytes(int64_t rows) const {
+    return has_block_scales() ? static_cast<size_t>(block_scale_bytes(rows_held(rows), blocks()))
+                              : 0;
+  }
+};
+
+/// `room`: for scales of rows and what is left out.
+[[nodiscard]] HeldOperand held_operand(const CardOperand& x, const Operand& cast, const Held& held,
+                                       bool folds, Room& room);
+/// Before rows are held.
+void find_scales(Stream stream, const HeldOperand& x);
+/// `rows` rows from `first` on, into x.bytes(rows) and x.scale_bytes(rows), unless in place.
+[[nodiscard]] MatmulOperand hold(Stream stream, const HeldOperand& x, int64_t first, int64_t rows,
+                                 std::byte* values, std::byte* block_scales);
+
+}  // namespace ng::cuda

@@ -1,0 +1,224 @@
+// GEMMs by the matrix units of emulated cards: which products the library is asked for, and what
+// comes out beside the kernels, which have the bits of `ref`.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/emulated/matmul.h"
+#include "backend/cuda/kernels/perform.h"
+#include "backend/cuda/route.h"
+#include "support/prepared_operand.h"
+
+namespace ng::cuda {
+namespace {
+
+using emulated::Device;
+
+/// The emulated library, which keeps what it was asked for.
+class KeptProducts final : public Units {
+ public:
+  explicit KeptProducts(Device& device) : device_(device) {}
+  [[nodiscard]] const Card& card() const override { return device_.card(); }
+  void multiply(const Matmul& product) override {
+    products.push_back(product);
+    emulated::matmul(device_, product);
+  }
+  std::vector<Matmul> products;
+
+ private:
+  Device& device_;
+};
+
+/// An operand in a card's layout.
+class OnCard {
+ public:
+  OnCard(Device& device, const OperandSpec& spec, const ConstView& source)
+      : storage_(operand_bytes(spec) / sizeof(float) + 1) {
+    packed = {.spec = spec,
+              .source = source,
+              .storage = reinterpret_cast<std::byte*>(storage_.data()),
+              .bytes = operand_bytes(spec)};
+    std::vector<std::byte> scratch(1 << 16);
+    perform(&device, Prepare{.packed = &packed, .source = source, .context = {}},
+            Scratch{scratch.data(), scratch.size()});
+  }
+  PackedOperand packed;
+
+ private:
+  std::vector<float> storage_;
+};
+
+constexpr int64_t kM = 32, kN = 48, kK = 256;
+constexpr size_t kMuchScratch = size_t{1} << 20;
+
+/// Products of one pair of operands on one card.
+struct Products {
+  explicit Products(int sm, const Operand& left, const Operand& right, std::vector<float> a_values,
+                    std::vector<float> b_values)
+      : device(card_of(sm), 1),
+        units(device),
+        a_source(std::move(a_values)),
+        b_source(std::move(b_values)),
+        a(device, ref::spec_of(left, ref::view_of(a_source, kM, kK), Contract::cols, 128),
+          ref::view_of(a_source, kM, kK)),
+        b(device, ref::spec_of(right, ref::view_of(b_source, kN, kK), Contract::cols, 128),
+          ref::view_of(b_source, kN, kK)) {}
+  Products(int sm, const std::string& left, const std::string& right)
+      : Products(sm, operand_of(left), operand_of(right), ref::normals(kM * kK, 1),
+                 ref::normals(kN * kK, 2)) {}
+
+  /// By the kernels where `scratch_bytes` is 0.
+  std::vector<float> multiply(size_t scratch_bytes, TimeKind time = TimeKind::gemm_fprop) {
+    std::vector<float> y(kM * kN, -1.0f);
+    std::vector<float> scratch(scratch_bytes / sizeof(float) + 4);
+    void* begin = scratch.data();
+    size_t room = scratch_bytes + 16;
+    std::align(16, scratch_bytes, begin, room);  // as memory of a card is
+    const View there(reinterpret_cast<std::byte*>(y.data()), fp32_format(), kM, kN, kN);
+    perform(
+        &device, Gemm{.y = there, .a = &a.packed, .b = &b.packed, .time = time},
+        {scratch_bytes > 0 ? &units : nullptr, {static_cast<std::byte*>(begin), scratch_bytes}});
+    return y;
+  }
+
+  Device device;
+  KeptProducts units;
+  std::vector<float> a_source, b_source;
+  OnCard a, b;
+};
+
+double largest_difference(const std::vector<float>& x, const std::vector<float>& z) {
+  double largest = 0;
+  for (size_t i = 0; i < x.size(); ++i)
+    largest = std::max(largest, std::abs(static_cast<double>(x[i]) - z[i]));
+  return largest;
+}
+
+// Sums of 256 products of about normal values: FP32 is off by less than 1e-5 in any order.
+TEST(CudaUnits, EachRouteIsAskedForAndComesOutBesideTheKernels) {
+  struct Case {
+    int sm;
+    std::string left, right;
+    MatmulType type;
+    MatmulScale scale;
+  };
+  const Case cases[] = {
+      {80, "bf16", "mxfp4", MatmulType::bf16, MatmulScale::none},
+      {80, "nvfp4", "nvfp4", MatmulType::bf16, MatmulScale::none},
+      {80, "int8", "int8", MatmulType::int8, MatmulScale::none},
+      {89, "mxfp4", "mxfp4", MatmulType::e4m3, MatmulScale::tensor},
+      {90, "fp8_e4m3", "fp8_e4m3", MatmulType::e4m3, MatmulScale::tensor},
+      {90, "mxfp4", "mxfp4", MatmulType::e4m3, MatmulScale::outer},
+      {90, "mxfp6_e3m2", "mxfp4", MatmulType::e4m3, MatmulScale::outer},
+      {100, "nvfp4", "nvfp4", MatmulType::e2m1, MatmulScale::vec16_ue4m3},
+      {100, "mxfp4", "mxfp8_e4m3", MatmulType::e4m3, MatmulScale::vec32_ue8m0},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.left + " " + c.right + " on " + std::to_string(c.sm));
+    Products products(c.sm, c.left, c.right);
+    const std::vector<float> exact = products.multiply(0);
+    ASSERT_TRUE(products.units.products.empty());
+    EXPECT_LT(largest_difference(products.multiply(kMuchScratch), exact), 1e-3);
+    ASSERT_EQ(products.units.products.size(), 1u);
+    for (const MatmulOperand* x :
+         {&products.units.products.front().a, &products.units.products.front().b}) {
+      EXPECT_EQ(x->type, c.type);
+      EXPECT_EQ(x->scale, c.scale);
+    }
+  }
+}
+
+TEST(CudaUnits, SumsOfIntegersAndOfFewFoldedProductsHaveTheBitsOfRef) {
+  Products int8(90, "int8", "int8");
+  EXPECT_EQ(int8.multiply(kMuchScratch), int8.multiply(0));
+  // Magnitudes of one binade, so that no sum needs more than 24 bits.
+  std::vector<float> a = ref::normals(kM * kK, 3), b = ref::normals(kN * kK, 4);
+  for (std::vector<float>* x : {&a, &b})
+    for (float& value : *x) value = std::copysign(1 + std::abs(value) / 4, value);
+  Products mxfp4(90, operand_of("mxfp4"), operand_of("mxfp4"), a, b);
+  EXPECT_EQ(mxfp4.multiply(kMuchScratch), mxfp4.multiply(0));
+  EXPECT_EQ(mxfp4.units.products.size(), 1u);
+}
+
+// Row 5 of A has blocks 16 binades apart, which E4M3 does not reach, though E5M2 does; row 7 of B
+// 31, which neither does; row 9 of A a NaN, row 11 nothing but zeros.
+TEST(CudaUnits, RowsThatDoNotFoldAreComputedByTheKernels) {
+  std::vector<float> a = ref::normals(kM * kK, 5), b = ref::normals(kN * kK, 6);
+  const auto spread = [](std::vector<float>& x, int64_t row, int binades) {
+    for (int64_t k = 0; k < kK; ++k) {
+      float& value = x[static_cast<size_t>(row * kK + k)];
+      value = std::copysign(std::ldexp(1.0f, k < kK / 2 ? 0 : -binades), value);
+    }
+  };
+  spread(a, 5, 16);
+  spread(b, 7, 31);
+  a[9 * kK + 40] = std::nanf("");
+  for (int64_t k = 0; k < kK; ++k) a[static_cast<size_t>(11 * kK + k)] = 0;
+  for (const bool is_gradient : {false, true}) {
+    Products products(90, operand_of("mxfp4"), operand_of("mxfp4"), a, b);
+    const std::vector<float> exact = products.multiply(0);
+    const std::vector<float> got =
+        products.multiply(kMuchScratch, is_gradient ? TimeKind::gemm_wgrad : TimeKind::gemm_fprop);
+    ASSERT_EQ(products.units.products.size(), 1u);
+    const Matmul& product = products.units.products.front();
+    EXPECT_EQ(product.b.type, is_gradient ? MatmulType::e5m2 : MatmulType::e4m3);
+    for (int64_t row = 0; row < kM; ++row)
+      for (int64_t col = 0; col < kN; ++col) {
+        const auto at = static_cast<size_t>(row * kN + col);
+        if (row == 9) {
+          EXPECT_TRUE(std::isnan(got[at])) << col;
+        } else if ((row == 5 && !is_gradient) || row == 11 || col == 7) {
+          EXPECT_EQ(got[at], exact[at]) << row << ", " << col;
+        } else {
+          EXPECT_NEAR(got[at], exact[at], 1e-3) << row << ", " << col;
+        }
+      }
+  }
+}
+
+TEST(CudaUnits, PiecesAreThoseOfTheWhole) {
+  for (const std::string format : {"mxfp4", "nvfp4", "int8"}) {
+    SCOPED_TRACE(format);
+    Products products(90, format, format);
+    const std::vector<float> whole = products.multiply(kMuchScratch);
+    EXPECT_EQ(products.units.products.size(), 1u);
+    EXPECT_EQ(products.multiply(60 << 10), whole);
+  }
+}
+
+TEST(CudaUnits, BF16IsReadAndWrittenWhereItLies) {
+  Device device(card_of(90), 2);
+  KeptProducts units(device);
+  const std::vector<float> a_values = ref::normals(kM * kK, 7), b_values = ref::normals(kN * kK, 8);
+  const auto rounded = [](const std::vector<float>& x) {
+    std::vector<Bf16> narrow;
+    for (const float value : x) narrow.push_back(to_bf16(value));
+    return narrow;
+  };
+  std::vector<Bf16> a = rounded(a_values), b = rounded(b_values), y(kM * kN);
+  const auto view = [](std::vector<Bf16>& x, int64_t rows, int64_t cols) {
+    return View(reinterpret_cast<std::byte*>(x.data()), bf16_format(), rows, cols, cols);
+  };
+  const Operand bf16 = operand_of("bf16");
+  // A as it lies, (M, K); B turned: its source is (K, N).
+  const ConstView a_view = view(a, kM, kK), b_view = view(b, kK, kN);
+  const OnCard left(device, ref::spec_of(bf16, a_view, Contract::cols, 1), a_view);
+  const OnCard right(device, ref::spec_of(bf16, b_view, Contract::rows, 1), b_view);
+  const Gemm gemm{
+      .y = view(y, kM, kN), .a = &left.packed, .b = &right.packed, .round = Compute::bf16};
+  perform(&device, gemm, {&units, {}});
+  const std::vector<Bf16> got = y;
+  ASSERT_EQ(units.products.size(), 1u);
+  EXPECT_EQ(units.products[0].a.data, b.data());
+  EXPECT_FALSE(units.products[0].a.transposed);
+  EXPECT_EQ(units.products[0].b.data, a.data());
+  EXPECT_EQ(units.products[0].d, y.data());
+  perform(&device, gemm, {nullptr, {}});
+  for (size_t i = 0; i < y.size(); ++i)
+    EXPECT_EQ(got[i].bits, y[i].bits) << i << ": one chain, as the emulated library sums";
+}
+
+}  // namespace
+}  // namespace ng::cuda
