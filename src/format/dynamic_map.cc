@@ -1,35 +1,14 @@
 #include "format/dynamic_map.h"
 
 #include <algorithm>
-#include <vector>
 
 namespace ng {
-namespace {
-
-/// (1/10 + 9(2j + 1)/(20n)) · 10^(i - 6), rounded once: numerator and denominator are exact, and so
-/// short that a quotient in FP64 decides the rounding to FP32.
-float middle_of(int i, int n, int j) {
-  double below = 20.0 * n;
-  for (int decade = i; decade < 6; ++decade) below *= 10;
-  return static_cast<float>((2.0 * n + 9.0 * (2 * j + 1)) / below);
-}
-
-}  // namespace
 
 DynamicMap::DynamicMap(bool is_positive) {
-  std::vector<float> values = {0.0f, 1.0f};
-  for (int i = 0; i <= 6; ++i) {
-    const int n = 1 << (is_positive ? i + 1 : i);
-    for (int j = 0; j < n; ++j) {
-      const float value = middle_of(i, n, j);
-      values.push_back(value);
-      if (!is_positive) values.push_back(-value);
-    }
-  }
-  std::sort(values.begin(), values.end());
-  std::copy(values.begin(), values.end(), values_.begin());
-  for (size_t i = 0; i < middles_.size(); ++i)
-    middles_[i] = static_cast<float>((double{values_[i]} + values_[i + 1]) / 2);
+  for (uint32_t code = 0; code < values_.size(); ++code)
+    values_[code] = dynamic_value(is_positive, code);
+  for (uint32_t code = 0; code < middles_.size(); ++code)
+    middles_[code] = dynamic_middle(is_positive, code);
 
   const auto below = [&](float y) {
     return static_cast<uint8_t>(std::lower_bound(middles_.begin(), middles_.end(), y) -

@@ -66,13 +66,18 @@ inline Trained trained(const TinyRunOptions& options, int64_t steps) {
 }
 
 /// The emulated card with `ref`'s layers has the losses and weights of `ref`.
-inline void expect_bits_of_ref(const ModelConfig& model, const std::string& recipe, int64_t steps) {
-  SCOPED_TRACE(recipe);
-  TinyRunOptions card = options_of(model, recipe, kCard);
+inline void expect_bits_of_ref(TinyRunOptions options, int64_t steps) {
+  SCOPED_TRACE(options.recipe);
+  TinyRunOptions card = options;
+  card.backend = kCard;
   card.make_backend = [] { return std::unique_ptr<Backend>(new CardWithRefLayers); };
-  const Trained got = trained(card, steps), want = trained(options_of(model, recipe, "ref"), steps);
+  options.backend = "ref";
+  const Trained got = trained(card, steps), want = trained(options, steps);
   EXPECT_EQ(got.losses, want.losses);
   EXPECT_EQ(got.weights, want.weights);
+}
+inline void expect_bits_of_ref(const ModelConfig& model, const std::string& recipe, int64_t steps) {
+  expect_bits_of_ref(options_of(model, recipe, kCard), steps);
 }
 
 }  // namespace ng

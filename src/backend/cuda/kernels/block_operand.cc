@@ -228,12 +228,16 @@ void find_levels(Stream stream, const BlockJob& job, const Scratch& scratch) {
     find_operand_largest(stream, job.values.from, second.data);
   else
     find_largest_of_regions(stream, job, scratch);
-  for_each_place(
-      stream, 1, second.count,
-      DecideLevels{second.data, job.rule.cast, job.rule.range.max, is_whole ? job.amax : nullptr});
+  decide_levels(stream, second, job.rule.cast, is_whole ? job.amax : nullptr);
 }
 
 }  // namespace
+
+void decide_levels(Stream stream, const CardScales& second, const Operand& cast,
+                   const float* amax) {
+  for_each_place(stream, 1, second.count,
+                 DecideLevels{second.data, cast, range_of(*cast.element).max, amax});
+}
 
 void round_rows(Stream stream, const BlockJob& job, int64_t first, int64_t count) {
   const BlockScales& scales = job.y.scales;

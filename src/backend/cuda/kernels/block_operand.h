@@ -26,6 +26,9 @@ void prepare_blocks(Stream stream, const BlockJob& job, const Scratch& scratch);
 void pass_blocks(Stream stream, const BlockJob& job, const PassedGradient& passed,
                  const Scratch& scratch);
 
+/// Scales of the second level, of the largest magnitudes that were found; `amax`: at least so much.
+void decide_levels(Stream stream, const CardScales& second, const Operand& cast, const float* amax);
+
 /// Rows [first, first + count) of one, which begin with a block.
 void round_rows(Stream stream, const BlockJob& job, int64_t first, int64_t count);
 

@@ -1,6 +1,7 @@
 // Moments that move before the weights do. The bits of `ref`. [update_operations.h]
-#include "backend/cuda/kernels/perform.h"
-#include "backend/cuda/kernels/stored.h"
+#include <algorithm>
+
+#include "backend/cuda/kernels/coded.h"
 
 namespace ng::cuda {
 namespace {
@@ -54,15 +55,18 @@ struct MoveBlock {
   }
 };
 
+/// Of the momentum's rows, which stand for those from `first_row` on.
 struct MoveEach {
   Target sum, ahead;
   StoredSource momentum, grad;
   float mu;
   const StepControl* control;
-  __device__ void operator()(int64_t row, int64_t col) const {
+  int64_t first_row;
+  __device__ void operator()(int64_t i, int64_t col) const {
     if (skips(control)) return;
+    const int64_t row = first_row + i;
     const float g = grad(row, col) * grad_scale(control);
-    const float moved = mu * momentum(row, col) + g;
+    const float moved = mu * momentum(i, col) + g;
     sum.put(row, col, moved);
     ahead.put(row, col, g + mu * moved);
   }
@@ -82,14 +86,26 @@ void perform(Stream stream, const MoveBlockMoment& op, const Scratch& scratch) {
                            op.control});
 }
 
-void perform(Stream stream, const MoveMomentum& op) {
+void perform(Stream stream, const MoveMomentum& op, const Scratch& scratch) {
   NG_CHECK(same_shape(op.sum, op.grad) && same_shape(op.ahead, op.grad), op.sum.rows, op.sum.cols,
            op.grad.rows, op.grad.cols);
   NG_CHECK(same_shape(op.momentum, op.grad), op.momentum.rows, op.momentum.cols);
   constexpr std::string_view kName = MoveMomentum::kName;
-  for_each_place(stream, op.grad.rows, op.grad.cols,
-                 MoveEach{target_of(kName, op.sum), target_of(kName, op.ahead),
-                          stored_source(op.momentum), stored_source(op.grad), op.mu, op.control});
+  const auto move = [&](const ConstView& momentum, int64_t first) {
+    for_each_place(
+        stream, momentum.rows, op.grad.cols,
+        MoveEach{target_of(kName, op.sum), target_of(kName, op.ahead), stored_source(momentum),
+                 stored_source(op.grad), op.mu, op.control, first});
+  };
+  if (!is_coded(op.momentum)) return move(op.momentum, 0);
+  const int64_t rows = op.grad.rows, cols = op.grad.cols;
+  const int64_t count = rows_in(scratch, cols, rows);
+  auto* strip = scratch.take<float>(kName, count * cols);
+  for (int64_t first = 0; first < rows; first += count) {
+    const int64_t some = std::min(count, rows - first);
+    read_coded(stream, op.momentum, {first, some}, strip, op.control);
+    move(ConstView(strip, some, cols, cols), first);
+  }
 }
 
 }  // namespace ng::cuda

@@ -97,7 +97,7 @@ void perform(Stream stream, const Update& op, const Scratch& scratch);
 void perform(Stream stream, const FindUpdateMaxima& op, const Scratch& scratch);
 void perform(Stream stream, const CheckUpdate& op, const Scratch& scratch);
 void perform(Stream stream, const MoveBlockMoment& op, const Scratch& scratch);
-void perform(Stream stream, const MoveMomentum& op);
+void perform(Stream stream, const MoveMomentum& op, const Scratch& scratch);
 
 // rank_sum.cc: the bits of ref
 void perform(Stream stream, const SumOfRanks& op);

@@ -1,5 +1,8 @@
 // What a step decides, and values into what is stored. The bits of `ref`.
+#include <algorithm>
+
 #include "backend/cuda/kernels/amax.h"
+#include "backend/cuda/kernels/coded.h"
 #include "backend/cuda/kernels/stored.h"
 #include "backend/gradient_scale.h"
 #include "backend/host_step.h"
@@ -7,15 +10,17 @@
 namespace ng::cuda {
 namespace {
 
+/// x into the rows from `first_row` on.
 struct StoreEach {
   StoredTensor y;
   StoredSource x;
   const StepControl* control;
+  int64_t first_row = 0;
   __device__ void operator()(int64_t row, int64_t unit) const {
     if (skips(control)) return;
     const int together = y.together();
     for (int64_t col = unit * together; col < unit * together + together && col < y.cols; ++col)
-      y.put(row, col, x(row, col));
+      y.put(first_row + row, col, x(row, col));
   }
 };
 
@@ -56,9 +61,23 @@ struct PutAmax {
 };
 
 void store_each(Stream stream, const StoredTensor& y, const ConstView& x,
-                const StepControl* control) {
+                const StepControl* control, int64_t first_row = 0) {
   for_each_place(stream, x.rows, (x.cols + y.together() - 1) / y.together(),
-                 StoreEach{y, stored_source(x), control});
+                 StoreEach{y, stored_source(x), control, first_row});
+}
+
+/// Of a coded tensor, some rows at a time, into one that is no more than rounded.
+void store_decoded(Stream stream, const Store& op, const Scratch& scratch) {
+  if (!op.y.cast.is_unscaled()) refuse(Store::kName, *op.x.element, true);
+  require_elements(op.y.view);
+  const StoredTensor y = stored_tensor(Store::kName, op.y, op.key, op.key.purpose);
+  const int64_t count = rows_in(scratch, op.x.cols, op.x.rows);
+  auto* strip = scratch.take<float>(Store::kName, count * op.x.cols);
+  for (int64_t first = 0; first < op.x.rows; first += count) {
+    const int64_t some = std::min(count, op.x.rows - first);
+    read_coded(stream, op.x, {first, some}, strip, op.control);
+    store_each(stream, y, ConstView(strip, some, op.x.cols, op.x.cols), op.control, first);
+  }
 }
 
 /// Its decoding scale for gradients that are sent, and what is made of all of them.
@@ -123,7 +142,6 @@ struct MoveScale {
 void store_in_blocks(Stream stream, std::string_view operation, const Stored& y, const ConstView& x,
                      const RandomKey& key, const float* amax, const StepControl* control,
                      CardScale* second) {
-  require_elements(y.view);
   store_blocks(stream,
                {.operation = operation,
                 .y = y,
@@ -143,7 +161,8 @@ void perform(Stream stream, const Store& op, const Scratch& scratch) {
   if (op.x.size() == 0) return;
   auto* scale = scratch.take<CardScale>(Store::kName, 1);
   const bool has_one = has_shared_scale(op.y);
-  if (!op.y.cast.is_unscaled() && !has_one)
+  if (is_coded(op.x)) return store_decoded(stream, op, scratch);
+  if (is_coded(op.y.view) || (!op.y.cast.is_unscaled() && !has_one))
     return store_in_blocks(stream, Store::kName, op.y, op.x, op.key, op.amax, op.control, scale);
   const StoredTensor y = stored_tensor(Store::kName, op.y, op.key, op.key.purpose, scale);
   if (has_one) {

@@ -1,6 +1,7 @@
 #include "backend/cuda/kernels/stored.h"
 
 #include "backend/cuda/kernels/block_operand.h"
+#include "backend/cuda/kernels/coded.h"
 
 namespace ng::cuda {
 namespace {
@@ -80,6 +81,13 @@ void decide_shared_scale(Stream stream, CardScale* scale, const SharedScaleRule&
   for_each_place(stream, 1, 1, DecideShared{scale, rule});
 }
 
+bool has_levels(const Stored& y) { return y && y.cast.scale == ScaleKind::e4m3; }
+
+void put_level(Stream stream, const Stored& y, const CardScale* level, const StepControl* control) {
+  if (y.view.scales.tensor != nullptr)
+    for_each_place(stream, 1, 1, PutShared{level, y.view.scales.tensor, control, nullptr});
+}
+
 void put_shared_scale(Stream stream, const Stored& y, const CardScale* scale,
                       const StepControl* control, const float* alpha) {
   for_each_place(stream, 1, 1,
@@ -88,9 +96,10 @@ void put_shared_scale(Stream stream, const Stored& y, const CardScale* scale,
 
 void store_blocks(Stream stream, const BlockStore& store, CardScale* second) {
   const Stored& y = store.y;
+  if (is_coded(y.view)) return store_coded(stream, store);
   const Operand& cast = y.cast;
-  const bool has_levels = cast.scale == ScaleKind::e4m3;
-  if (cast.rounding == Rounding::eden || cast.prescale != 1.0f || (has_levels && second == nullptr))
+  const bool has_second = has_levels(y);
+  if (cast.rounding == Rounding::eden || cast.prescale != 1.0f || (has_second && second == nullptr))
     refuse(store.operation, *cast.element, true);
   const StoredSource before = stored_source(y.view);
   CardOperand to;
@@ -98,7 +107,7 @@ void store_blocks(Stream stream, const BlockStore& store, CardScale* second) {
   to.codes = before.codes;
   to.scales = before.scales;
   to.scales.kind = cast.scale;
-  to.second = {.data = has_levels ? second : nullptr};
+  to.second = {.data = has_second ? second : nullptr};
   to.stored = true;
   to.blocked = cast.block.kind == Block::Kind::tile;
   to.rows = y.view.rows;
@@ -119,8 +128,7 @@ void store_blocks(Stream stream, const BlockStore& store, CardScale* second) {
                      .control = store.control};
   if (store.strip != nullptr) return round_rows(stream, job, store.strip_row, store.strip_rows);
   prepare_blocks(stream, job, {});
-  if (y.view.scales.tensor != nullptr)
-    for_each_place(stream, 1, 1, PutShared{second, y.view.scales.tensor, store.control, nullptr});
+  put_level(stream, y, second, store.control);
 }
 
 }  // namespace ng::cuda

@@ -18,13 +18,14 @@ struct StoredTensor {
   const CardScale* next = nullptr;  ///< the scale that it gets; null: it has none for all
   float* strip = nullptr;           ///< where values wait for the scales of their blocks
   int64_t strip_row = 0;
+  bool is_decoded = false;  ///< what it holds is read there, too: no source reads its codes
 
   [[nodiscard]] NG_HD bool exists() const { return cols > 0; }
   [[nodiscard]] NG_HD int together() const {
     return exists() && strip == nullptr ? before.codes.together() : 1;
   }
   [[nodiscard]] __device__ float operator()(int64_t row, int64_t col) const {
-    return before(row, col);
+    return is_decoded ? strip[(row - strip_row) * cols + col] : before(row, col);
   }
   /// Its code; who writes one of a byte writes all of them.
   [[nodiscard]] __device__ uint32_t code(int64_t row, int64_t col, float x) const {
@@ -67,8 +68,12 @@ void decide_shared_scale(Stream stream, CardScale* scale, const SharedScaleRule&
 void put_shared_scale(Stream stream, const Stored& y, const CardScale* scale,
                       const StepControl* control, const float* alpha = nullptr);
 
-/// Stores a tensor whose values share scales in blocks: of rows of FP32 that lie side by side, from
-/// `strip_row` on, or of a source.
+/// Whether the scales of its blocks have a second level, and what is put beside it of that.
+[[nodiscard]] bool has_levels(const Stored& y);
+void put_level(Stream stream, const Stored& y, const CardScale* level, const StepControl* control);
+
+/// Stores a tensor whose values share scales in blocks, or are coded (coded.h): of rows of FP32
+/// that lie side by side, from `strip_row` on, or of a source.
 struct BlockStore {
   std::string_view operation;
   Stored y;
@@ -79,7 +84,8 @@ struct BlockStore {
   const float* amax = nullptr;           ///< of all of which the tensor is a part; null: it is all
   const StepControl* control = nullptr;  ///< null: never skipped
 };
-/// The rows of a strip begin with a block, and there is no second level.
+/// The rows of a strip begin with a block, and the second level that they get is there already and
+/// not put beside the tensor.
 void store_blocks(Stream stream, const BlockStore& store, CardScale* second = nullptr);
 
 }  // namespace ng::cuda

@@ -1,6 +1,6 @@
 // An optimizer's update: new weights and moments into what is stored. The bits of `ref`.
-#include <algorithm>
-
+#include "backend/cuda/kernels/block_operand.h"
+#include "backend/cuda/kernels/moment_strips.h"
 #include "backend/cuda/kernels/step_norm.h"
 #include "backend/cuda/kernels/update_scales.h"
 
@@ -94,17 +94,14 @@ void with_way(UpdateWay way, const F& f) {
   }
 }
 
-bool has_block_scales(const Stored& y) {
-  return y && !y.cast.is_unscaled() && !has_shared_scale(y);
-}
-
-/// A moment; one whose blocks have scales waits for them in a strip.
+/// A moment; one whose values wait for scales or codes does so in a strip.
 StoredTensor moment(const Update& op, const Stored& y, Purpose purpose, const CardScale* scale) {
   RandomKey key = op.key;
   key.micro = 0;
-  if (!has_block_scales(y)) return stored_tensor(Update::kName, y, key, purpose, scale);
+  if (!waits_in_strip(y)) return stored_tensor(Update::kName, y, key, purpose, scale);
   StoredTensor tensor;
-  tensor.before = stored_source(y.view);
+  tensor.is_decoded = is_coded(y.view);
+  if (!tensor.is_decoded) tensor.before = stored_source(y.view);
   tensor.cols = y.view.cols;
   return tensor;
 }
@@ -144,15 +141,24 @@ void decide(Stream stream, const Stored& y, CardScale* scale, bool is_kept, cons
 }
 
 /// Finds what weights and moments become, without storing any.
-void find_new_largest(Stream stream, UpdateWay way, const UpdateTensors& t, int64_t rows,
-                      UpdateScratch* to, bool is_of_master) {
-  with_way(way, [&]<UpdateWay kWay>() {
-    for_each_row(stream, rows, FindNewLargest<kWay>{{t}, to, is_of_master});
-  });
+void find_new_largest(Stream stream, UpdateWay way, const Update& op, const UpdateTensors& t,
+                      const Scratch& strips, UpdateScratch* to, bool is_of_master) {
+  const auto find = [&](const UpdateTensors& of, const RowRange& rows) {
+    with_way(way, [&]<UpdateWay kWay>() {
+      for_each_row(stream, rows.count, FindNewLargest<kWay>{{of}, to, is_of_master, rows.first});
+    });
+  };
+  if (has_coded_moment(op)) return for_strips(stream, op, t, strips, find);
+  find(t, {0, op.grad.rows});
 }
 
-void decide_scales(Stream stream, const Update& op, const UpdateTensors& t, UpdateScratch* to) {
-  if (!op.has_shared_scales()) return;
+void decide_level(Stream stream, const Stored& y, CardScale* level, const float* amax) {
+  if (has_levels(y)) decide_levels(stream, {.data = level}, y.cast, amax);
+}
+
+void decide_scales(Stream stream, const Update& op, const UpdateTensors& t, const Scratch& strips,
+                   UpdateScratch* to) {
+  if (!op.has_shared_scales() && !has_levels(op.moment1) && !has_levels(op.moment2)) return;
   const UpdatedWeight& weight = op.weight;
   const UpdateWay way = way_of(weight);
   const UpdateMaxima* all = op.maxima;
@@ -162,13 +168,15 @@ void decide_scales(Stream stream, const Update& op, const UpdateTensors& t, Upda
   // What the carry of a weight adds is no part of what all ranks look for.
   const bool is_shared = way == UpdateWay::direct || way == UpdateWay::rounded;
   const float* of_weight = is_shared ? shared(&UpdateMaxima::weight) : nullptr;
-  find_new_largest(stream, way, t, op.grad.rows, to, false);
+  find_new_largest(stream, way, op, t, strips, to, false);
+  decide_level(stream, op.moment1, &to->moment1, shared(&UpdateMaxima::moment1));
+  decide_level(stream, op.moment2, &to->moment2, shared(&UpdateMaxima::moment2));
   decide(stream, weight.master, &to->master, false, of_weight);
   decide(stream, op.moment1, &to->moment1, false, shared(&UpdateMaxima::moment1));
   decide(stream, op.moment2, &to->moment2, false, shared(&UpdateMaxima::moment2));
   if (!weight.master) return decide(stream, weight.value, &to->value, true, of_weight);
   if (!has_shared_scale(weight.value)) return;
-  find_new_largest(stream, way, t, op.grad.rows, to, true);
+  find_new_largest(stream, way, op, t, strips, to, true);
   if (all != nullptr) for_each_place(stream, 1, 1, RoundLargest{t.master, all, to});
   decide(stream, weight.value, &to->value, weight.keeps_scale,
          all != nullptr ? &to->of_value : nullptr);
@@ -182,58 +190,33 @@ void put_scales(Stream stream, const Update& op, const UpdateTensors& t, UpdateS
   put(op.weight.value, &scratch->value, t.alpha);
   put(op.moment1, &scratch->moment1, nullptr);
   put(op.moment2, &scratch->moment2, nullptr);
+  if (has_levels(op.moment1)) put_level(stream, op.moment1, &scratch->moment1, op.control);
+  if (has_levels(op.moment2)) put_level(stream, op.moment2, &scratch->moment2, op.control);
 }
 
-/// Rows that blocks of a moment end with.
-int64_t strip_height(const Stored& y, int64_t rows) {
-  if (!has_block_scales(y)) return 1;
-  if (y.cast.block.kind == Block::Kind::tensor) return rows;
-  return y.cast.block.kind == Block::Kind::tile ? y.cast.block.rows : 1;
-}
-
-void update_rows(Stream stream, const Update& op, const UpdateTensors& t, int64_t first,
-                 int64_t count, UpdateReport* rows) {
+void update_rows(Stream stream, const Update& op, const UpdateTensors& t, const RowRange& rows,
+                 UpdateReport* reports) {
   with_way(way_of(op.weight), [&]<UpdateWay kWay>() {
-    for_each_row<kUpdateBlocks>(stream, count, UpdateRow<kWay>{{t}, first, rows});
+    for_each_row<kUpdateBlocks>(stream, rows.count, UpdateRow<kWay>{{t}, rows.first, reports});
   });
 }
 
-void store_strip(Stream stream, const Update& op, const Stored& y, Purpose purpose, int64_t first,
-                 int64_t count, const float* values) {
-  if (!has_block_scales(y)) return;
-  RandomKey key = op.key;
-  key.purpose = purpose;
-  key.micro = 0;
-  store_blocks(stream, {.operation = Update::kName,
-                        .y = y,
-                        .key = key,
-                        .strip = values,
-                        .strip_row = first,
-                        .strip_rows = count,
-                        .control = op.control});
+/// Some rows at a time where a moment waits in a strip, else all at once.
+void update_all(Stream stream, const Update& op, const UpdateTensors& t, UpdateReport* reports,
+                UpdateScratch* own, const Scratch& strips) {
+  if (!waits_in_strip(op.moment1) && !waits_in_strip(op.moment2))
+    return update_rows(stream, op, t, {0, op.grad.rows}, reports);
+  for_strips(stream, op, t, strips, [&](const UpdateTensors& of, const RowRange& rows) {
+    update_rows(stream, op, of, rows, reports);
+    store_moments(stream, op, of, rows, own);
+  });
 }
 
-/// Some rows at a time where a moment waits for its scales, else all at once.
-void update_in_strips(Stream stream, const Update& op, UpdateTensors t, UpdateReport* rows,
-                      const Scratch& scratch) {
-  const int64_t all = op.grad.rows, cols = op.grad.cols;
-  const bool waits1 = has_block_scales(op.moment1), waits2 = has_block_scales(op.moment2);
-  if (!waits1 && !waits2) return update_rows(stream, op, t, 0, all, rows);
-  const int64_t height = std::max(strip_height(op.moment1, all), strip_height(op.moment2, all));
-  if (height % strip_height(op.moment1, all) != 0 || height % strip_height(op.moment2, all) != 0)
-    refuse_update("of moments in blocks of such heights");
-  const auto room = static_cast<int64_t>(scratch.bytes / (2 * sizeof(float)));
-  const int64_t count = std::min(all, std::max<int64_t>(room / cols / height, 1) * height);
-  auto* strips = scratch.take<float>(Update::kName, 2 * count * cols);
-  if (waits1) t.moment1.strip = strips;
-  if (waits2) t.moment2.strip = strips + count * cols;
-  for (int64_t first = 0; first < all; first += count) {
-    const int64_t some = std::min(count, all - first);
-    t.moment1.strip_row = t.moment2.strip_row = first;
-    update_rows(stream, op, t, first, some, rows);
-    store_strip(stream, op, op.moment1, Purpose::moment1, first, some, t.moment1.strip);
-    store_strip(stream, op, op.moment2, Purpose::moment2, first, some, t.moment2.strip);
-  }
+/// One block of threads goes over all of a tensor again and again: moments are decoded but once.
+void find_step_of(Stream stream, const Update& op, const UpdateTensors& t, float* alpha,
+                  const Scratch& strips) {
+  if (!has_coded_moment(op)) return find_step(stream, op, t, alpha);
+  find_step(stream, op, in_strip(stream, op, t, strips, {0, op.grad.rows}), alpha);
 }
 
 }  // namespace
@@ -243,15 +226,16 @@ void perform(Stream stream, const Update& op, const Scratch& scratch) {
   const Scratch behind = scratch.behind<UpdateScratch>(1);
   UpdateTensors t = tensors_of(op, own);
   if (op.grad.size() == 0) return;
-  for_each_place(stream, 1, 1, ForgetNewScales{own});
-  decide_scales(stream, op, t, own);
-  if (way_of(op.weight) == UpdateWay::rounded && op.weight.rule == UpdateRule::precision_aware) {
-    find_step(stream, op, t, &own->alpha);
-    t.alpha = &own->alpha;
-  }
   const int64_t reported = op.report != nullptr ? op.grad.rows : 0;
   auto* rows = op.report != nullptr ? behind.take<UpdateReport>(Update::kName, reported) : nullptr;
-  update_in_strips(stream, op, t, rows, behind.behind<UpdateReport>(reported));
+  const Scratch strips = behind.behind<UpdateReport>(reported);
+  for_each_place(stream, 1, 1, ForgetNewScales{own});
+  decide_scales(stream, op, t, strips, own);
+  if (way_of(op.weight) == UpdateWay::rounded && op.weight.rule == UpdateRule::precision_aware) {
+    find_step_of(stream, op, t, &own->alpha, strips);
+    t.alpha = &own->alpha;
+  }
+  update_all(stream, op, t, rows, own, strips);
   put_scales(stream, op, t, own);
   if (rows != nullptr)
     for_each_place(stream, 1, 1,
@@ -265,8 +249,8 @@ void perform(Stream stream, const FindUpdateMaxima& op, const Scratch& scratch) 
   for_each_place(stream, 1, 1, ForgetNewScales{found});
   const bool is_direct = goes_direct(update.weight);
   if (update.has_shared_scales())
-    find_new_largest(stream, is_direct ? UpdateWay::direct : UpdateWay::rounded, t,
-                     update.grad.rows, found, false);
+    find_new_largest(stream, is_direct ? UpdateWay::direct : UpdateWay::rounded, update, t,
+                     scratch.behind<UpdateScratch>(1), found, false);
   for_each_place(
       stream, 1, 1,
       PutMaxima{found, static_cast<bool>(update.weight.master), update.control, op.maxima});

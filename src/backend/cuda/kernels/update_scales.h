@@ -19,7 +19,9 @@ struct FindNewLargest {
   UpdateEach<kWay> update;
   UpdateScratch* to;
   bool is_of_master;  ///< of what the master makes of the weights; else of weights and moments
-  __device__ void operator()(int64_t row, int lane) const {
+  int64_t first_row;
+  __device__ void operator()(int64_t i, int lane) const {
+    const int64_t row = first_row + i;
     const UpdateTensors& t = update.t;
     if (skips(t.control)) return;
     Largest weight, first, second;
