@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "backend/operation_words.h"
+#include "base/host_device.h"
 #include "math/rope_scaling.h"
 #include "tensor/view.h"
 
@@ -251,7 +252,16 @@ struct PreferenceSums {
   double chosen_reward = 0, rejected_reward = 0;
   double accurate = 0;  ///< pairs whose chosen reward is the larger
 
-  PreferenceSums& operator+=(const PreferenceSums& other);
+  NG_HD PreferenceSums& operator+=(const PreferenceSums& other) {
+    pairs += other.pairs;
+    loss += other.loss;
+    chosen += other.chosen;
+    rejected += other.rejected;
+    chosen_reward += other.chosen_reward;
+    rejected_reward += other.rejected_reward;
+    accurate += other.accurate;
+    return *this;
+  }
 };
 
 /// The loss of direct preference optimization. Sequences 2i and 2i + 1, of `length` tokens each,

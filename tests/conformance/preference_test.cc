@@ -43,20 +43,24 @@ const PreferenceNumbers kPreferenceNumbers[] = {{0.1, 0}, {0.1, 0.25}, {1, 0},
 
 /// What the operation leaves; its sums, FP64, in three parts each, which lose no bit.
 Results preference_results(const Place& with, const PreferenceCase& of, const PreferenceNumbers& n,
-                           double& loss, PreferenceSums& sums) {
+                           double& loss, PreferenceSums& sums, int64_t length = kLength) {
   const Tensor policy = with.fp32(Matrix::row(of.policy)),
                reference = with.fp32(Matrix::row(of.reference)),
                mask = with.fp32(Matrix::row(of.mask));
-  Tensor weights = with.fp32(Matrix(1, 2 * kLength, 2, 1));
+  Tensor weights = with.fp32(Matrix(1, std::ssize(of.mask), 2, 1));
+  Buffer<double> total = with.buffer<double>({loss});
+  Buffer<PreferenceSums> totals = with.buffer<PreferenceSums>({sums});
   with.execute(PreferenceLoss{.losses = policy,
                               .reference = reference,
                               .mask = mask,
                               .weights = weights,
-                              .length = kLength,
+                              .length = length,
                               .beta = n.beta,
                               .label_smoothing = n.label_smoothing,
-                              .loss = &loss,
-                              .sums = &sums});
+                              .loss = total.data(),
+                              .sums = totals.data()});
+  loss = total.values().front();
+  sums = totals.values().front();
   std::vector<float> parts;
   for (double value : {loss, sums.pairs, sums.loss, sums.chosen, sums.rejected, sums.chosen_reward,
                        sums.rejected_reward, sums.accurate})
@@ -77,6 +81,28 @@ TEST(Conformance, PreferenceLoss) {
                 PreferenceSums sums;
                 return preference_results(with, of, n, loss, sums);
               });
+}
+
+// Sums are added in the order of pairs to what was there; a pair without a target is among them.
+TEST(Conformance, PreferenceLossOfManyPairs) {
+  constexpr int64_t kPairs = 37, kLong = 45;
+  PreferenceCase of{.name = "many", .policy = {}, .reference = {}, .mask = {}};
+  for (int64_t t = 0; t < 2 * kPairs * kLong; ++t) {
+    const auto i = static_cast<uint64_t>(t);
+    of.mask.push_back(t / (2 * kLong) == 5 || t % 7 == 3 ? 0.0f : 1.0f);
+    of.policy.push_back(of.mask.back() * (2 + uniform(1, i)));
+    of.reference.push_back(of.mask.back() * (2 + uniform(2, i)));
+  }
+  for (const PreferenceNumbers& n : kPreferenceNumbers)
+    conform(fmt::format("preference_loss of many pairs beta {} smoothing {}", n.beta,
+                        n.label_smoothing),
+            [&](const Place& with) {
+              double loss = 0.75;
+              PreferenceSums sums{.pairs = 3, .loss = 0.75, .chosen = -1};
+              Results results = preference_results(with, of, n, loss, sums, kLong);
+              EXPECT_EQ(sums.pairs, 3 + kPairs - 1);
+              return results;
+            });
 }
 
 /// -ln σ(z) in extended precision.

@@ -81,6 +81,14 @@ TEST(CudaTraining, MomentsOfAllKindsHaveTheirBitsInTensorsOfAllSizes) {
   }
 }
 
+TEST(CudaTraining, StepsOnPairsHaveTheirBits) {
+  for (const char* recipe : kRecipes) {
+    TinyRunOptions options = options_of(tiny_llama(), recipe, kCard);
+    options.dpo = {.beta = 0.3, .label_smoothing = 0.1, .reference_storage = {}};
+    expect_bits_of_ref(options, 3);
+  }
+}
+
 /// The largest distance of the losses of a step.
 double distance(const Trained& a, const Trained& b) {
   double largest = 0;

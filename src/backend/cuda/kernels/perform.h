@@ -69,6 +69,9 @@ void perform(Stream stream, const AttentionBackward& op, const Scratch& scratch)
 void perform(Stream stream, const CrossEntropy& op);
 void perform(Stream stream, const CrossEntropyLoss& op);
 
+// preference.cc: the bits of ref
+void perform(Stream stream, const PreferenceLoss& op, const Scratch& scratch);
+
 /// What a product may be computed with.
 struct WithUnits {
   Units* units = nullptr;  ///< null: the kernels of gemm.cc, with the bits of ref
