@@ -75,6 +75,9 @@ std::vector<UpdatesCase> cases() {
   for (const char* format : {"mxfp8_e4m3", "mxfp6_e2m3", "mxfp4", "nvfp4", "int8"}) {
     all.push_back(of(format, cast_of(format), UpdateRule::stochastic));
     all.push_back(of(format, cast_of(format), UpdateRule::kahan, "bf16"));
+    all.push_back(of(fmt::format("{} feedback", format), cast_of(format), UpdateRule::stochastic));
+    all.back().weight.momentum_feedback = true;
+    all.back().moment1 = all.back().moment2 = cast_of("nvfp4");
   }
   for (const Operand& storage :
        {cast_of("mxfp8_e4m3"), cast_of("mxfp8_e5m2"), cast_of("mxfp6_e2m3"), cast_of("mxfp4"),
@@ -95,7 +98,7 @@ std::vector<UpdatesCase> cases() {
       all.back().moment1 = all.back().moment2 = moment;
       all.back().moment1.is_positive = false;
     }
-  for (const char* working : {"bf16", "mxfp4"}) {
+  for (const char* working : {"bf16", "mxfp4", "nvfp4", "int8"}) {
     all.push_back(
         of(fmt::format("fp16 master of {}", working), cast_of(working), UpdateRule::nearest));
     all.back().weight.master.cast = scaled_by_power("fp16");

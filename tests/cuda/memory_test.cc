@@ -43,8 +43,11 @@ TEST(CudaMemory, CopiesReachIt) {
 
 TEST(CudaMemory, TrainingLeavesItToTheCard) {
   for (const std::string recipe : {"mxfp4-sr-rht", "quartet2", "averis", "gaussws-all", "nipq",
-                                   "fp8-lm", "precision-aware-fp8", "muon"})
+                                   "fp8-lm", "precision-aware-fp8", "muon", "coat-adamw"})
     EXPECT_EQ(trained(apart(recipe), 1).losses.size(), 1u) << recipe;
+  TinyRunOptions of_pairs = apart("bf16");
+  of_pairs.dpo.emplace();
+  EXPECT_EQ(trained(of_pairs, 1).losses.size(), 1u);
 }
 
 /// What the ranks end with.

@@ -81,6 +81,20 @@ TEST(CudaTraining, MomentsOfAllKindsHaveTheirBitsInTensorsOfAllSizes) {
   }
 }
 
+TEST(CudaTraining, WeightsInBlocksHaveTheirBits) {
+  for (const std::string weights :
+       {"storage = \"mxfp8_e4m3\", master = \"fp32\" }",
+        "storage = \"mxfp4\", update = \"stochastic\" }",
+        "storage = \"nvfp4\", update = \"kahan\" }", "storage = \"int8\", update = \"residual\" }",
+        "storage = { format = \"nvfp4\", block = [16, 16] }, update = [\"stochastic\", "
+        "\"momentum_feedback\"] }\noptimizer.moment1 = { format = \"fp8_e4m3\", scale = \"pow2\", "
+        "rounding = \"stochastic\", min_size = 0 }"}) {
+    TinyRunOptions options = options_of(tiny_llama(), "bf16", kCard);
+    options.recipe += "\nweights = { " + weights;
+    expect_bits_of_ref(options, 3);
+  }
+}
+
 TEST(CudaTraining, StepsOnPairsHaveTheirBits) {
   for (const char* recipe : kRecipes) {
     TinyRunOptions options = options_of(tiny_llama(), recipe, kCard);
@@ -149,17 +163,18 @@ TEST(CudaTraining, DISABLED_TwentyStepsHaveTheirBitsAndStayBesideTheCpus) {
 }
 
 TEST(CudaTraining, WhatTheCardLacksIsNamedBeforeTheFirstStep) {
-  const auto refused = [](const std::string& recipe) -> std::string {
+  const auto refused = [](int64_t head_dim) -> std::string {
     try {
-      TinyRun run({.recipe = "name = \"test\"\n" + recipe, .backend = kCard});
+      ModelConfig model = tiny_llama();
+      model.head_dim = head_dim;
+      TinyRun run({.model = model, .backend = kCard});
       return "trains";
     } catch (const Unsupported& lack) {
       return lack.what();
     }
   };
-  EXPECT_EQ(refused("weights = { storage = \"mxfp8_e4m3\", master = \"fp32\" }"),
-            "cuda: update of float8_e4m3fn with scales");
-  EXPECT_EQ(refused("inherit = \"mxfp4-sr-rht\""), "trains");
+  EXPECT_EQ(refused(256), "trains");
+  EXPECT_EQ(refused(258), "cuda: attention of heads above 256");
 }
 
 TEST(CudaTraining, AnOrderOfThreadsIsOfAnEmulatedCardAlone) {

@@ -1,5 +1,5 @@
-// Moments that go through FP32 some rows at a time, in scratch with room for few, against `ref`, to
-// the bit, in several orders of threads.
+// Moments, and weights in blocks, that go through FP32 some rows at a time, in scratch with room
+// for few, against `ref`, to the bit, in several orders of threads.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -45,6 +45,8 @@ struct MomentsCase {
   int64_t height = 1;  ///< of the blocks
   Operand weight = cast_of("fp32");
   UpdateRule rule = UpdateRule::nearest;
+  bool feeds_back = false;
+  Operand master{};  ///< no element: none
 };
 
 std::vector<MomentsCase> moments_cases() {
@@ -56,7 +58,17 @@ std::vector<MomentsCase> moments_cases() {
           {"of two levels beside a map", in_blocks("nvfp4", 16, 16), mapped(true), 16},
           {"by maps beside a weight of one scale", mapped(false), expanded(), 1, fp8},
           {"by maps, precision aware", mapped(false), mapped(true), kMomentRows, cast_of("bf16"),
-           UpdateRule::precision_aware}};
+           UpdateRule::precision_aware},
+          {"of weights in blocks", fp32, fp32, 1, cast_of("mxfp4"), UpdateRule::stochastic},
+          {"beside weights of two levels", mapped(false), fp32, 16, in_blocks("nvfp4", 16, 16)},
+          {"with feedback from weights in blocks", cast_of("nvfp4"), fp32, 1, cast_of("nvfp4"),
+           UpdateRule::stochastic, true},
+          {"with feedback into one scale", fp8, mapped(true), 1, cast_of("mxfp6_e2m3"),
+           UpdateRule::nearest, true},
+          {"beside blocks of a master", fp32, expanded(), 1, cast_of("mxfp4"), UpdateRule::nearest,
+           false, fp32},
+          {"beside two levels of a master of one scale", fp32, fp32, 16, in_blocks("nvfp4", 16, 16),
+           UpdateRule::nearest, false, conformance::scaled_by_power("fp16")}};
 }
 
 /// A tensor's weight and moments, and what is done with them.
@@ -66,6 +78,8 @@ class UpdatedMoments {
       : value_(memory, of.weight, kMomentRows, kMomentCols),
         moment1_(memory, of.moment1, kMomentRows, kMomentCols),
         moment2_(memory, of.moment2, kMomentRows, kMomentCols),
+        master_(memory, of.master.element != nullptr ? of.master : of.weight, kMomentRows,
+                kMomentCols),
         start_(ref::normals(kMomentRows * kMomentCols, 1)),
         grad_(ref::normals(kMomentRows * kMomentCols, 2)) {
     for (size_t i = 0; i < grad_.size(); ++i) grad_[i] *= pow2(-static_cast<int>(i % 13));
@@ -74,6 +88,11 @@ class UpdatedMoments {
     memory.execute(store);
     op_.weight.value = value_.stored();
     op_.weight.rule = of.rule;
+    op_.weight.momentum_feedback = of.feeds_back;
+    if (of.master.element != nullptr) {
+      op_.weight.master = master_.stored();
+      memory.execute(Store{.y = master_.stored(), .x = value_.view(), .key = {}});
+    }
     op_.moment1 = moment1_.stored();
     op_.moment2 = moment2_.stored();
     op_.grad = ref::view_of(grad_, kMomentRows, kMomentCols);
@@ -106,6 +125,7 @@ class UpdatedMoments {
   }
   void expect_like(const UpdatedMoments& other) const {
     expect_same(value_, other.value_, "value");
+    if (op_.weight.master) expect_same(master_, other.master_, "master");
     expect_same(moment1_, other.moment1_, "moment1");
     expect_same(moment2_, other.moment2_, "moment2");
     EXPECT_EQ(report_.changed, other.report_.changed);
@@ -133,7 +153,7 @@ class UpdatedMoments {
     }
   }
 
-  StoredTensor value_, moment1_, moment2_;
+  StoredTensor value_, moment1_, moment2_, master_;
   std::vector<float> start_, grad_;
   StepControl control_{.grad_norm = 1e30, .grad_scale = 0.37f};
   UpdateReport report_;

@@ -93,17 +93,23 @@ struct Regions {
   }
 };
 
+/// Scales alone.
+struct ChooseRegion {
+  Regions of;
+  RegionScale* made;
+  __device__ void operator()(int64_t unit, int lane) const {
+    if (skips(of.job.control)) return;
+    const int64_t across = of.job.y.scales.across;
+    const Region part = of.region(of.first_block + unit / across, unit % across);
+    const RegionScale by = of.scale_of(part, lane);
+    if (lane == 0) made[unit] = by;
+  }
+};
+
 /// Scales and codes.
 struct RoundRegion {
   Regions of;
 
-  __device__ void put_scale(int64_t at, const RegionScale& by) const {
-    const BlockScales& scales = of.job.y.scales;
-    if (scales.kind == ScaleKind::e8m0 || scales.kind == ScaleKind::e4m3)
-      scales.data[at] = static_cast<uint8_t>(by.code);
-    else
-      reinterpret_cast<float*>(scales.data)[at] = by.stored;
-  }
   [[nodiscard]] __device__ uint32_t code(const RegionRule& rule, const RegionScale& by, int64_t row,
                                          int64_t k) const {
     const BlockJob& job = of.job;
@@ -128,7 +134,7 @@ struct RoundRegion {
     const RegionRule& rule = job.rule;
     const Region part = of.region(i, j);
     const RegionScale by = of.scale_of(part, lane);
-    if (lane == 0) put_scale(i * across + j, by);
+    if (lane == 0) put_region_scale(y.scales, i * across + j, by);
     const int together = y.codes.together();
     const int64_t wide = (part.width() + together - 1) / together;
     for (int64_t n = lane; n < (part.row_end - part.row) * wide; n += kWarp) {
@@ -246,6 +252,13 @@ void round_rows(Stream stream, const BlockJob& job, int64_t first, int64_t count
   const int64_t group = job.values.from.hadamard.size;
   NG_CHECK(group > 0 && group % scales.block_cols == 0, group, scales.block_cols);
   for_each_place(stream, count, job.y.k_padded / group, CorrectScales{job, first});
+}
+
+void choose_region_scales(Stream stream, const BlockJob& job, int64_t first, int64_t count,
+                          RegionScale* made) {
+  const BlockScales& scales = job.y.scales;
+  for_each_row(stream, count_regions(scales, count),
+               ChooseRegion{{job, first / scales.block_rows}, made});
 }
 
 void prepare_blocks(Stream stream, const BlockJob& job, const Scratch& scratch) {

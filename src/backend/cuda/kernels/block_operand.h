@@ -5,6 +5,7 @@
 #include "backend/cuda/kernels/block_scale.h"
 #include "backend/cuda/kernels/passed_gradient.h"
 #include "backend/cuda/kernels/perform.h"
+#include "backend/cuda/kernels/stored.h"
 
 namespace ng::cuda {
 
@@ -31,5 +32,12 @@ void decide_levels(Stream stream, const CardScales& second, const Operand& cast,
 
 /// Rows [first, first + count) of one, which begin with a block.
 void round_rows(Stream stream, const BlockJob& job, int64_t first, int64_t count);
+
+/// made[i]: the scale of the i-th block of such rows, of which nothing is written.
+void choose_region_scales(Stream stream, const BlockJob& job, int64_t first, int64_t count,
+                          RegionScale* made);
+
+/// What makes the codes and scales of a tensor that persists; `second`: where its second level is.
+[[nodiscard]] BlockJob stored_job(const BlockStore& store, CardScale* second);
 
 }  // namespace ng::cuda

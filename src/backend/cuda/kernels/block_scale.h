@@ -49,6 +49,14 @@ struct RegionScale {
   bool is_nan = false;    ///< codes are zero
 };
 
+__device__ inline void put_region_scale(const BlockScales& scales, int64_t at,
+                                        const RegionScale& by) {
+  if (scales.kind == ScaleKind::e8m0 || scales.kind == ScaleKind::e4m3)
+    scales.data[at] = static_cast<uint8_t>(by.code);
+  else
+    reinterpret_cast<float*>(scales.data)[at] = by.stored;
+}
+
 /// By what a region gets its scale.
 struct RegionRule {
   Operand cast;  ///< of its elements nothing is read

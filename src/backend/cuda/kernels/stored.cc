@@ -94,9 +94,8 @@ void put_shared_scale(Stream stream, const Stored& y, const CardScale* scale,
                  PutShared{scale, reinterpret_cast<float*>(y.view.scales.data), control, alpha});
 }
 
-void store_blocks(Stream stream, const BlockStore& store, CardScale* second) {
+BlockJob stored_job(const BlockStore& store, CardScale* second) {
   const Stored& y = store.y;
-  if (is_coded(y.view)) return store_coded(stream, store);
   const Operand& cast = y.cast;
   const bool has_second = has_levels(y);
   if (cast.rounding == Rounding::eden || cast.prescale != 1.0f || (has_second && second == nullptr))
@@ -116,19 +115,24 @@ void store_blocks(Stream stream, const BlockStore& store, CardScale* second) {
   from.source = store.source;
   from.rows = to.rows;
   from.k = from.k_padded = from.whole_cols = to.k;
-  const BlockJob job{.values = {from, store.strip, store.strip_row},
-                     .y = to,
-                     .rule = {.cast = cast,
-                              .range = range_of(*cast.element),
-                              .element = to.element,
-                              .statistic = statistic_rule(cast),
-                              .second = to.second},
-                     .amax = store.amax,
-                     .stats = nullptr,
-                     .control = store.control};
+  return {.values = {from, store.strip, store.strip_row},
+          .y = to,
+          .rule = {.cast = cast,
+                   .range = range_of(*cast.element),
+                   .element = to.element,
+                   .statistic = statistic_rule(cast),
+                   .second = to.second},
+          .amax = store.amax,
+          .stats = nullptr,
+          .control = store.control};
+}
+
+void store_blocks(Stream stream, const BlockStore& store, CardScale* second) {
+  if (is_coded(store.y.view)) return store_coded(stream, store);
+  const BlockJob job = stored_job(store, second);
   if (store.strip != nullptr) return round_rows(stream, job, store.strip_row, store.strip_rows);
   prepare_blocks(stream, job, {});
-  put_level(stream, y, second, store.control);
+  put_level(stream, store.y, second, store.control);
 }
 
 }  // namespace ng::cuda

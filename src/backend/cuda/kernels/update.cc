@@ -1,23 +1,19 @@
 // An optimizer's update: new weights and moments into what is stored. The bits of `ref`.
 #include "backend/cuda/kernels/block_operand.h"
-#include "backend/cuda/kernels/moment_strips.h"
 #include "backend/cuda/kernels/step_norm.h"
 #include "backend/cuda/kernels/update_scales.h"
+#include "backend/cuda/kernels/update_strips.h"
 
 namespace ng::cuda {
 namespace {
-
-[[noreturn]] void refuse_update(const char* what) {
-  throw Unsupported("cuda: update " + std::string(what));
-}
 
 /// Of threads that a multiprocessor has: with more in view ptxas puts registers into memory.
 constexpr int kUpdateBlocks = 2;
 
 /// A row by a warp, whose sums go into `rows` where anybody asks.
-template <UpdateWay kWay>
+template <UpdateWay kWay, bool kBlocks>
 struct UpdateRow {
-  UpdateEach<kWay> update;
+  UpdateEach<kWay, kBlocks> update;
   int64_t first_row;
   UpdateReport* rows;
   __device__ void operator()(int64_t i, int lane) const {
@@ -66,38 +62,8 @@ struct ReportRows {
   }
 };
 
-bool goes_direct(const UpdatedWeight& weight) {
-  return weight.master || weight.value.cast.is_fp32();
-}
-
-UpdateWay way_of(const UpdatedWeight& weight) {
-  if (goes_direct(weight)) return UpdateWay::direct;
-  if (weight.momentum_feedback) return UpdateWay::feedback;
-  if (weight.rule == UpdateRule::kahan) return UpdateWay::kahan;
-  return weight.rule == UpdateRule::residual ? UpdateWay::residual : UpdateWay::rounded;
-}
-
-/// f.operator()<way>()
-template <class F>
-void with_way(UpdateWay way, const F& f) {
-  switch (way) {
-    case UpdateWay::direct:
-      return f.template operator()<UpdateWay::direct>();
-    case UpdateWay::rounded:
-      return f.template operator()<UpdateWay::rounded>();
-    case UpdateWay::feedback:
-      return f.template operator()<UpdateWay::feedback>();
-    case UpdateWay::kahan:
-      return f.template operator()<UpdateWay::kahan>();
-    case UpdateWay::residual:
-      return f.template operator()<UpdateWay::residual>();
-  }
-}
-
-/// A moment; one whose values wait for scales or codes does so in a strip.
-StoredTensor moment(const Update& op, const Stored& y, Purpose purpose, const CardScale* scale) {
-  RandomKey key = op.key;
-  key.micro = 0;
+/// A tensor; one whose values wait for scales or codes does so in a strip.
+StoredTensor tensor_of(const Stored& y, RandomKey key, Purpose purpose, const CardScale* scale) {
   if (!waits_in_strip(y)) return stored_tensor(Update::kName, y, key, purpose, scale);
   StoredTensor tensor;
   tensor.is_decoded = is_coded(y.view);
@@ -108,138 +74,194 @@ StoredTensor moment(const Update& op, const Stored& y, Purpose purpose, const Ca
 
 UpdateTensors tensors_of(const Update& op, UpdateScratch* scratch) {
   op.check_shapes();
-  const UpdatedWeight& weight = op.weight;
-  const UpdateWay way = way_of(weight);
-  if (way == UpdateWay::residual && weight.value.cast.element->kind != ElementKind::floating)
-    refuse_update("of integers with a residual");
-  if (way == UpdateWay::feedback && has_shared_scale(op.moment1))
-    refuse_update("with feedback into a momentum of one scale");
-  const bool draws = way != UpdateWay::direct && weight.rule == UpdateRule::stochastic;
   RandomKey key = op.key;
   key.micro = 0;
   key.purpose = Purpose::weight_update;
-  UpdateTensors t{.rule = op.optimizer,
-                  .numbers = op.numbers,
-                  .master = stored_tensor(Update::kName, weight.master, {}, {}, &scratch->master),
-                  .value = {},
-                  .moment1 = moment(op, op.moment1, Purpose::moment1, &scratch->moment1),
-                  .moment2 = moment(op, op.moment2, Purpose::moment2, &scratch->moment2),
-                  .carry = plain_tensor(Update::kName, weight.carry),
-                  .blocks = op.blocks,
-                  .grad = stored_source(op.grad),
-                  .key = key,
-                  .alpha = nullptr,
-                  .control = op.control};
-  const Stored value = weight.value.rounded_by(draws ? Rounding::stochastic : Rounding::nearest);
-  t.value = stored_tensor(Update::kName, value, key, Purpose::weight_update, &scratch->value);
-  return t;
+  return {
+      .rule = op.optimizer,
+      .numbers = op.numbers,
+      .master = stored_tensor(Update::kName, op.weight.master, {}, {}, &scratch->master),
+      .value = tensor_of(rounded_value(op.weight), key, Purpose::weight_update, &scratch->value),
+      .moment1 = tensor_of(op.moment1, key, Purpose::moment1, &scratch->moment1),
+      .moment2 = tensor_of(op.moment2, key, Purpose::moment2, &scratch->moment2),
+      .carry = plain_tensor(Update::kName, op.weight.carry),
+      .blocks = op.blocks,
+      .grad = stored_source(op.grad),
+      .key = key,
+      .alpha = nullptr,
+      .control = op.control};
 }
 
-void decide(Stream stream, const Stored& y, CardScale* scale, bool is_kept, const float* shared) {
-  if (has_shared_scale(y))
-    decide_shared_scale(stream, scale, shared_scale_rule(y, is_kept, shared));
-}
+/// An update under way: what is decided of all of a tensor before any of it is stored, then its
+/// rows. `strips` is where those lie that go by way of the scratch.
+class Updater {
+ public:
+  Updater(Stream stream, const Update& op, const UpdateTensors& tensors, UpdateScratch* own,
+          const Scratch& strips)
+      : stream_(stream), op_(op), t_(tensors), own_(own), strips_(strips) {}
 
-/// Finds what weights and moments become, without storing any.
-void find_new_largest(Stream stream, UpdateWay way, const Update& op, const UpdateTensors& t,
-                      const Scratch& strips, UpdateScratch* to, bool is_of_master) {
-  const auto find = [&](const UpdateTensors& of, const RowRange& rows) {
-    with_way(way, [&]<UpdateWay kWay>() {
-      for_each_row(stream, rows.count, FindNewLargest<kWay>{{of}, to, is_of_master, rows.first});
+  /// Finds what weights and moments become, without storing any.
+  void find_new_largest(UpdateWay way, bool is_of_master) const {
+    const auto find = [&](const UpdateTensors& t, const RowRange& rows) {
+      with_way(way, [&]<UpdateWay kWay>() {
+        for_each_row(stream_, rows.count,
+                     FindNewLargest<kWay>{{t}, own_, is_of_master, rows.first});
+      });
+    };
+    if (!has_coded_moment(op_)) return find(t_, {0, op_.grad.rows});
+    for_strips(stream_, op_, t_, strips_,
+               [&](const UpdateStrip& strip) { find(strip.t, strip.at.rows); });
+  }
+
+  void decide_scales() const {
+    const UpdatedWeight& weight = op_.weight;
+    bool decides = op_.has_shared_scales();
+    for (const Stored* y : {&weight.value, &weight.master, &op_.moment1, &op_.moment2})
+      decides = decides || has_levels(*y);
+    if (!decides) return;
+    const UpdateWay way = way_of(weight);
+    find_new_largest(way, false);
+    decide(weight.master, &own_->master, false, largest_of_weight());
+    decide(op_.moment2, &own_->moment2, false, shared(&UpdateMaxima::moment2));
+    decide_value();
+    if (way == UpdateWay::feedback) find_largest_fed();
+    decide(op_.moment1, &own_->moment1, false, shared(&UpdateMaxima::moment1));
+  }
+
+  /// One block of threads goes over all of a tensor again and again: moments are decoded but once.
+  void find_step_length() {
+    NG_CHECK(!waits_in_strip(op_.weight.value), op_.weight.value.cast.element->name);
+    UpdateTensors t = t_;
+    if (has_coded_moment(op_)) t = begin_strip(stream_, op_, t_, strips_, {0, op_.grad.rows}).t;
+    find_step(stream_, op_, t, &own_->alpha);
+    t_.alpha = &own_->alpha;
+  }
+
+  /// Some rows at a time where a tensor waits in a strip, else all at once.
+  void update(UpdateReport* reports) const {
+    if (!has_waiting_moment(op_) && !waits_in_strip(op_.weight.value))
+      return update_rows({.at = {.rows = {0, op_.grad.rows}}, .t = t_}, reports);
+    for_strips(stream_, op_, t_, strips_, [&](UpdateStrip& strip) {
+      choose_scales(strip);
+      update_rows(strip, reports);
+      end_strip(stream_, op_, strip, own_);
     });
-  };
-  if (has_coded_moment(op)) return for_strips(stream, op, t, strips, find);
-  find(t, {0, op.grad.rows});
-}
+  }
 
-void decide_level(Stream stream, const Stored& y, CardScale* level, const float* amax) {
-  if (has_levels(y)) decide_levels(stream, {.data = level}, y.cast, amax);
-}
+  void put_scales() const {
+    const auto put = [&](const Stored& y, const CardScale* scale, const float* alpha) {
+      if (has_shared_scale(y)) put_shared_scale(stream_, y, scale, op_.control, alpha);
+      if (has_levels(y)) put_level(stream_, y, scale, op_.control);
+    };
+    put(op_.weight.master, &own_->master, nullptr);
+    put(op_.weight.value, &own_->value, t_.alpha);
+    put(op_.moment1, &own_->moment1, nullptr);
+    put(op_.moment2, &own_->moment2, nullptr);
+  }
 
-void decide_scales(Stream stream, const Update& op, const UpdateTensors& t, const Scratch& strips,
-                   UpdateScratch* to) {
-  if (!op.has_shared_scales() && !has_levels(op.moment1) && !has_levels(op.moment2)) return;
-  const UpdatedWeight& weight = op.weight;
-  const UpdateWay way = way_of(weight);
-  const UpdateMaxima* all = op.maxima;
-  const auto shared = [&](const float UpdateMaxima::*which) {
-    return all != nullptr ? &(all->*which) : nullptr;
-  };
-  // What the carry of a weight adds is no part of what all ranks look for.
-  const bool is_shared = way == UpdateWay::direct || way == UpdateWay::rounded;
-  const float* of_weight = is_shared ? shared(&UpdateMaxima::weight) : nullptr;
-  find_new_largest(stream, way, op, t, strips, to, false);
-  decide_level(stream, op.moment1, &to->moment1, shared(&UpdateMaxima::moment1));
-  decide_level(stream, op.moment2, &to->moment2, shared(&UpdateMaxima::moment2));
-  decide(stream, weight.master, &to->master, false, of_weight);
-  decide(stream, op.moment1, &to->moment1, false, shared(&UpdateMaxima::moment1));
-  decide(stream, op.moment2, &to->moment2, false, shared(&UpdateMaxima::moment2));
-  if (!weight.master) return decide(stream, weight.value, &to->value, true, of_weight);
-  if (!has_shared_scale(weight.value)) return;
-  find_new_largest(stream, way, op, t, strips, to, true);
-  if (all != nullptr) for_each_place(stream, 1, 1, RoundLargest{t.master, all, to});
-  decide(stream, weight.value, &to->value, weight.keeps_scale,
-         all != nullptr ? &to->of_value : nullptr);
-}
+  [[nodiscard]] const float* alpha() const { return t_.alpha; }
 
-void put_scales(Stream stream, const Update& op, const UpdateTensors& t, UpdateScratch* scratch) {
-  const auto put = [&](const Stored& y, const CardScale* scale, const float* alpha) {
-    if (has_shared_scale(y)) put_shared_scale(stream, y, scale, op.control, alpha);
-  };
-  put(op.weight.master, &scratch->master, nullptr);
-  put(op.weight.value, &scratch->value, t.alpha);
-  put(op.moment1, &scratch->moment1, nullptr);
-  put(op.moment2, &scratch->moment2, nullptr);
-  if (has_levels(op.moment1)) put_level(stream, op.moment1, &scratch->moment1, op.control);
-  if (has_levels(op.moment2)) put_level(stream, op.moment2, &scratch->moment2, op.control);
-}
+ private:
+  [[nodiscard]] const float* shared(const float UpdateMaxima::*which) const {
+    return op_.maxima != nullptr ? &(op_.maxima->*which) : nullptr;
+  }
+  /// What the carry of a weight adds is no part of what all ranks look for.
+  [[nodiscard]] const float* largest_of_weight() const {
+    const UpdateWay way = way_of(op_.weight);
+    const bool is_shared = way == UpdateWay::direct || way == UpdateWay::rounded;
+    return is_shared ? shared(&UpdateMaxima::weight) : nullptr;
+  }
+  /// The same of the value, which may be made of a master.
+  [[nodiscard]] const float* largest_of_value() const {
+    if (!op_.weight.master) return largest_of_weight();
+    return op_.maxima != nullptr ? &own_->of_value : nullptr;
+  }
 
-void update_rows(Stream stream, const Update& op, const UpdateTensors& t, const RowRange& rows,
-                 UpdateReport* reports) {
-  with_way(way_of(op.weight), [&]<UpdateWay kWay>() {
-    for_each_row<kUpdateBlocks>(stream, rows.count, UpdateRow<kWay>{{t}, rows.first, reports});
-  });
-}
+  void decide(const Stored& y, CardScale* scale, bool is_kept, const float* largest) const {
+    if (has_shared_scale(y))
+      decide_shared_scale(stream_, scale, shared_scale_rule(y, is_kept, largest));
+    if (has_levels(y)) decide_levels(stream_, {.data = scale}, y.cast, largest);
+  }
 
-/// Some rows at a time where a moment waits in a strip, else all at once.
-void update_all(Stream stream, const Update& op, const UpdateTensors& t, UpdateReport* reports,
-                UpdateScratch* own, const Scratch& strips) {
-  if (!waits_in_strip(op.moment1) && !waits_in_strip(op.moment2))
-    return update_rows(stream, op, t, {0, op.grad.rows}, reports);
-  for_strips(stream, op, t, strips, [&](const UpdateTensors& of, const RowRange& rows) {
-    update_rows(stream, op, of, rows, reports);
-    store_moments(stream, op, of, rows, own);
-  });
-}
+  void decide_value() const {
+    const UpdatedWeight& weight = op_.weight;
+    if (weight.master && op_.maxima != nullptr)
+      for_each_place(stream_, 1, 1, RoundLargest{t_.master, op_.maxima, own_});
+    if (weight.master && (has_shared_scale(weight.value) || has_levels(weight.value)))
+      find_new_largest(UpdateWay::direct, true);
+    const bool is_kept = !weight.master || weight.keeps_scale;
+    decide(weight.value, &own_->value, is_kept, largest_of_value());
+  }
 
-/// One block of threads goes over all of a tensor again and again: moments are decoded but once.
-void find_step_of(Stream stream, const Update& op, const UpdateTensors& t, float* alpha,
-                  const Scratch& strips) {
-  if (!has_coded_moment(op)) return find_step(stream, op, t, alpha);
-  find_step(stream, op, in_strip(stream, op, t, strips, {0, op.grad.rows}), alpha);
-}
+  /// Of the first moment with the errors of rounding.
+  void find_largest_fed() const {
+    if (!has_shared_scale(op_.moment1) && !has_levels(op_.moment1)) return;
+    const auto find = [&]<bool kBlocks>(const UpdateEach<UpdateWay::feedback, kBlocks>& each,
+                                        const RowRange& rows) {
+      for_each_row<kUpdateBlocks>(stream_, rows.count,
+                                  FindLargestFed<kBlocks>{each, &own_->moment1, rows.first});
+    };
+    if (!waits_in_strip(op_.weight.value) && !has_coded_moment(op_))
+      return find(UpdateEach<UpdateWay::feedback>{t_}, {0, op_.grad.rows});
+    for_strips(stream_, op_, t_, strips_, [&](UpdateStrip& strip) {
+      choose_scales(strip);
+      if (waits_in_strip(op_.weight.value))
+        find(UpdateEach<UpdateWay::feedback, true>{strip.t, strip.by}, strip.at.rows);
+      else
+        find(UpdateEach<UpdateWay::feedback>{strip.t}, strip.at.rows);
+    });
+  }
+
+  /// Of a value that waits for them.
+  void choose_scales(UpdateStrip& strip) const {
+    if (!waits_in_strip(op_.weight.value)) return;
+    with_way(way_of(op_.weight), [&]<UpdateWay kWay>() {
+      for_each_row<kUpdateBlocks>(
+          stream_, strip.at.rows.count,
+          MakeWeights<kWay>{{strip.t}, strip.at.weights, strip.at.rows.first});
+    });
+    choose_value_scales(stream_, op_, strip, own_, largest_of_value());
+  }
+
+  void update_rows(const UpdateStrip& strip, UpdateReport* reports) const {
+    const RowRange& rows = strip.at.rows;
+    with_way(way_of(op_.weight), [&]<UpdateWay kWay>() {
+      if (waits_in_strip(op_.weight.value))
+        for_each_row<kUpdateBlocks>(
+            stream_, rows.count, UpdateRow<kWay, true>{{strip.t, strip.by}, rows.first, reports});
+      else
+        for_each_row<kUpdateBlocks>(stream_, rows.count,
+                                    UpdateRow<kWay, false>{{strip.t}, rows.first, reports});
+    });
+  }
+
+  Stream stream_;
+  const Update& op_;
+  UpdateTensors t_;
+  UpdateScratch* own_;
+  Scratch strips_;
+};
 
 }  // namespace
 
 void perform(Stream stream, const Update& op, const Scratch& scratch) {
   auto* own = scratch.take<UpdateScratch>(Update::kName, 1);
   const Scratch behind = scratch.behind<UpdateScratch>(1);
-  UpdateTensors t = tensors_of(op, own);
+  const UpdateTensors t = tensors_of(op, own);
   if (op.grad.size() == 0) return;
   const int64_t reported = op.report != nullptr ? op.grad.rows : 0;
   auto* rows = op.report != nullptr ? behind.take<UpdateReport>(Update::kName, reported) : nullptr;
-  const Scratch strips = behind.behind<UpdateReport>(reported);
+  Updater updater(stream, op, t, own, behind.behind<UpdateReport>(reported));
   for_each_place(stream, 1, 1, ForgetNewScales{own});
-  decide_scales(stream, op, t, strips, own);
-  if (way_of(op.weight) == UpdateWay::rounded && op.weight.rule == UpdateRule::precision_aware) {
-    find_step_of(stream, op, t, &own->alpha, strips);
-    t.alpha = &own->alpha;
-  }
-  update_all(stream, op, t, rows, own, strips);
-  put_scales(stream, op, t, own);
+  updater.decide_scales();
+  if (way_of(op.weight) == UpdateWay::rounded && op.weight.rule == UpdateRule::precision_aware)
+    updater.find_step_length();
+  updater.update(rows);
+  updater.put_scales();
   if (rows != nullptr)
-    for_each_place(stream, 1, 1,
-                   ReportRows{rows, reported, op.report, op.numbers.lr, t.alpha, op.control});
+    for_each_place(
+        stream, 1, 1,
+        ReportRows{rows, reported, op.report, op.numbers.lr, updater.alpha(), op.control});
 }
 
 void perform(Stream stream, const FindUpdateMaxima& op, const Scratch& scratch) {
@@ -249,8 +271,8 @@ void perform(Stream stream, const FindUpdateMaxima& op, const Scratch& scratch) 
   for_each_place(stream, 1, 1, ForgetNewScales{found});
   const bool is_direct = goes_direct(update.weight);
   if (update.has_shared_scales())
-    find_new_largest(stream, is_direct ? UpdateWay::direct : UpdateWay::rounded, update, t,
-                     scratch.behind<UpdateScratch>(1), found, false);
+    Updater(stream, update, t, found, scratch.behind<UpdateScratch>(1))
+        .find_new_largest(is_direct ? UpdateWay::direct : UpdateWay::rounded, false);
   for_each_place(
       stream, 1, 1,
       PutMaxima{found, static_cast<bool>(update.weight.master), update.control, op.maxima});

@@ -3,20 +3,15 @@
 #pragma once
 
 #include <cmath>
+#include <type_traits>
 
+#include "backend/cuda/kernels/block_cast.h"
 #include "backend/cuda/kernels/stored.h"
+#include "backend/cuda/kernels/update_way.h"
 #include "backend/host_step.h"
+#include "format/code_line.h"
 
 namespace ng::cuda {
-
-/// How a new value becomes that of a weight.
-enum class UpdateWay : uint8_t {
-  direct,    ///< in FP32, or through a master
-  rounded,   ///< w + lr·u, or w + alpha·u of precision_aware, to nearest or stochastically
-  feedback,  ///< as direct, rounded; the error goes into the first moment
-  kahan,     ///< with what the sum lacks
-  residual,  ///< with the residual in units of an ulp
-};
 
 /// The block that a row is of. [tensor/row_blocks.h]
 __device__ inline int64_t block_of(const RowBlocks& blocks, int64_t row) {
@@ -29,28 +24,6 @@ __device__ inline int64_t block_of(const RowBlocks& blocks, int64_t row) {
   }
   return before;
 }
-
-/// An element format's codes as a line of numbers. [ref/update/residual.cc]
-struct CodeLine {
-  FloatGrid grid;
-
-  [[nodiscard]] __device__ uint32_t magnitude(uint32_t code) const {
-    return code & (grid.sign_mask - 1);
-  }
-  [[nodiscard]] __device__ double ulp(uint32_t code) const {
-    const auto field = static_cast<int>(magnitude(code) >> grid.mantissa_bits);
-    return std::ldexp(1.0, (field > 1 ? field : 1) - grid.bias - grid.mantissa_bits);
-  }
-  [[nodiscard]] __device__ bool is_largest(uint32_t code) const {
-    return magnitude(code) == grid.max_code;
-  }
-  /// The next larger number of a code that is not the largest.
-  [[nodiscard]] __device__ uint32_t next(uint32_t code) const {
-    if (magnitude(code) == 0) return 1;
-    if ((code & grid.sign_mask) == 0) return code + 1;
-    return magnitude(code) == 1 ? 0 : code - 1;
-  }
-};
 
 /// The tensors of an update, and its numbers.
 struct UpdateTensors {
@@ -85,11 +58,16 @@ struct MovedWeight {
   float lack = 0;  ///< kahan: what is to be added
 };
 
-template <UpdateWay kWay>
+/// `kBlocks`: the value's blocks have scales.
+template <UpdateWay kWay, bool kBlocks = false>
 struct UpdateEach {
   UpdateTensors t;
+  std::conditional_t<kBlocks, BlockCast, NoBlockCast> by{};
 
-  [[nodiscard]] __device__ CodeLine line() const { return {t.value.before.element.grid}; }
+  [[nodiscard]] __device__ CodeLine line() const {
+    const ElementCast& element = t.value.before.element;
+    return {element.grid, element.integers, element.kind == CodeKind::integer};
+  }
   /// What 1 of the residual stands for beside a code of this scale: ulp/2^bits.
   [[nodiscard]] __device__ double unit(uint32_t code, float scale) const {
     return std::ldexp(line().ulp(code) * scale, -t.carry.before.codes.bits);
@@ -122,6 +100,17 @@ struct UpdateEach {
     }
     return at;
   }
+  /// x, or what the master makes of it.
+  [[nodiscard]] __device__ float rounded_into_value(int64_t row, int64_t col) const {
+    const float x = moved(row, col).x;
+    return t.master.exists() ? t.master.value(t.master.code(row, col, x)) : x;
+  }
+  /// As moved(), with the first moment that the error of rounding goes into.
+  [[nodiscard]] __device__ MovedWeight fed(int64_t row, int64_t col) const {
+    MovedWeight at = moved(row, col);
+    feed_back(at, value_of(row, col, code_of_value(row, col, at.x)));
+    return at;
+  }
 
   /// What became of a weight: of its value as it is stored, and as it was asked.
   struct Change {
@@ -135,8 +124,7 @@ struct UpdateEach {
     if constexpr (kWay == UpdateWay::residual) {
       after = put_residual(row, col, at.x);
     } else if (t.alpha == nullptr || *t.alpha > 0) {
-      const float x = t.master.exists() ? t.master.put(row, col, at.x) : at.x;
-      after = t.value.put(row, col, x);
+      after = put_value(row, col, t.master.exists() ? t.master.put(row, col, at.x) : at.x);
     }
     if constexpr (kWay == UpdateWay::kahan) t.carry.put(row, col, after - at.w - at.lack);
     if constexpr (kWay == UpdateWay::feedback) feed_back(at, after);
@@ -146,6 +134,30 @@ struct UpdateEach {
   }
 
  private:
+  [[nodiscard]] __device__ uint32_t code_of_value(int64_t row, int64_t col, float x) const {
+    if constexpr (kBlocks)
+      return by.code(row, col, x);
+    else
+      return t.value.code(row, col, x);
+  }
+  [[nodiscard]] __device__ float value_of(int64_t row, int64_t col, uint32_t code) const {
+    if constexpr (kBlocks)
+      return by.value(row, col, code);
+    else
+      return t.value.value(code);
+  }
+  /// Of a code that is put.
+  [[nodiscard]] __device__ float new_scale(int64_t row, int64_t col) const {
+    if constexpr (kBlocks)
+      return by.scale(row, col);
+    else
+      return t.value.next != nullptr ? t.value.next->decode : 1.0f;
+  }
+  __device__ float put_value(int64_t row, int64_t col, float x) const {
+    const uint32_t code = code_of_value(row, col, x);
+    t.value.before.codes.set(row, col, code);
+    return value_of(row, col, code);
+  }
   __device__ void feed_back(MovedWeight& at, float after) const {
     const OptimizerNumbers& n = t.numbers;
     if (n.lr == 0) return;
@@ -157,10 +169,10 @@ struct UpdateEach {
   __device__ float put_residual(int64_t row, int64_t col, float x) const {
     const int bits = t.carry.before.codes.bits;
     const int64_t half = int64_t{1} << (bits - 1);
-    uint32_t code = t.value.code(row, col, x);
-    const double one = unit(code, t.value.next != nullptr ? t.value.next->decode : 1.0f);
+    uint32_t code = code_of_value(row, col, x);
+    const double one = unit(code, new_scale(row, col));
     const bool has_rest = one > 0 && !(x != x);
-    const double rest = has_rest ? (static_cast<double>(x) - t.value.value(code)) / one : 0;
+    const double rest = has_rest ? (static_cast<double>(x) - value_of(row, col, code)) / one : 0;
     const uint32_t random =
         random_bits(t.key, static_cast<uint64_t>(row), static_cast<uint64_t>(col),
                     static_cast<uint64_t>(t.value.cols), 16);
@@ -177,7 +189,7 @@ struct UpdateEach {
     }
     t.value.before.codes.set(row, col, code);
     t.carry.before.codes.set(row, col, static_cast<uint32_t>(q) & ((1u << bits) - 1));
-    return t.value.value(code);
+    return value_of(row, col, code);
   }
 };
 

@@ -13,7 +13,7 @@ struct UpdateScratch {
   float alpha = 0;     ///< precision_aware
 };
 
-/// Largest magnitudes of a row's new values, by a warp.
+/// Largest magnitudes of a row's new values, by a warp; with feedback not of the first moments.
 template <UpdateWay kWay>
 struct FindNewLargest {
   UpdateEach<kWay> update;
@@ -33,8 +33,37 @@ struct FindNewLargest {
     }
     weight.put(is_of_master || !t.master.exists() ? &to->value : &to->master, lane);
     if (is_of_master) return;
-    first.put(&to->moment1, lane);
+    if constexpr (kWay != UpdateWay::feedback) first.put(&to->moment1, lane);
     second.put(&to->moment2, lane);
+  }
+};
+
+/// Largest magnitude of a row's first moments with the errors that go into them, by a warp.
+template <bool kBlocks>
+struct FindLargestFed {
+  UpdateEach<UpdateWay::feedback, kBlocks> update;
+  CardScale* to;
+  int64_t first_row;
+  __device__ void operator()(int64_t i, int lane) const {
+    if (skips(update.t.control)) return;
+    Largest first;
+    for (int64_t col = lane; col < update.t.value.cols; col += kWarp)
+      first.take(update.fed(first_row + i, col).m);
+    first.put(to, lane);
+  }
+};
+
+/// What is rounded into the value, of some rows in FP32, by a warp for each.
+template <UpdateWay kWay>
+struct MakeWeights {
+  UpdateEach<kWay> update;
+  float* weights;
+  int64_t first_row;
+  __device__ void operator()(int64_t i, int lane) const {
+    const int64_t cols = update.t.value.cols;
+    if (skips(update.t.control)) return;
+    for (int64_t col = lane; col < cols; col += kWarp)
+      weights[i * cols + col] = update.rounded_into_value(first_row + i, col);
   }
 };
 

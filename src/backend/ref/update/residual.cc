@@ -5,50 +5,22 @@
 #include <cmath>
 
 #include "backend/ref/update/rules.h"
+#include "format/code_line.h"
 
 namespace ng::ref {
 namespace {
 
-/// The codes of one element format as a line of numbers.
-class CodeLine {
- public:
-  explicit CodeLine(const ElementFormat& format) : codec_(format), format_(format) {
-    NG_CHECK(format.is_signed && format.kind != ElementKind::power, format.name);
-    if (format.kind == ElementKind::floating) grid_ = grid_of(format);
-  }
-
-  [[nodiscard]] float value(uint32_t code) const { return codec_.decode(code); }
-
-  /// The spacing of the code's binade; of subnormals the smallest.
-  [[nodiscard]] double ulp(uint32_t code) const {
-    if (format_.kind == ElementKind::integer) return std::ldexp(1.0, -format_.mantissa_bits);
-    const auto field = static_cast<int>(magnitude(code) >> grid_.mantissa_bits);
-    return std::ldexp(1.0, std::max(field, 1) - grid_.bias - grid_.mantissa_bits);
-  }
-  [[nodiscard]] bool is_largest(uint32_t code) const {
-    return std::fabs(value(code)) == max_value(format_);
-  }
-  /// The next larger number of a code that is not the largest.
-  [[nodiscard]] uint32_t next(uint32_t code) const {
-    if (format_.kind == ElementKind::integer) return (code + 1) & ((1u << format_.bits) - 1);
-    if (magnitude(code) == 0) return 1;
-    if ((code & grid_.sign_mask) == 0) return code + 1;
-    return magnitude(code) == 1 ? 0 : code - 1;
-  }
-
- private:
-  [[nodiscard]] uint32_t magnitude(uint32_t code) const { return code & (grid_.sign_mask - 1); }
-
-  ElementCodec codec_;
-  const ElementFormat& format_;
-  FloatGrid grid_;
-};
+CodeLine line_of(const ElementFormat& format) {
+  NG_CHECK(format.is_signed && format.kind != ElementKind::power, format.name);
+  if (format.kind == ElementKind::floating) return {.grid = grid_of(format), .integers = {}};
+  return {.grid = {}, .integers = integer_grid_of(format), .is_integer = true};
+}
 
 /// A weight and its residual, code by code.
 class Pair {
  public:
   explicit Pair(const UpdatedWeight& weight)
-      : w_(weight.value.view), c_(weight.carry), line_(*w_.element), read_(w_) {}
+      : w_(weight.value.view), c_(weight.carry), line_(line_of(*w_.element)), read_(w_) {}
 
   [[nodiscard]] uint32_t code(int64_t row, int64_t col) const { return get(w_, row, col); }
   void set_code(int64_t row, int64_t col, uint32_t code) const { put(w_, row, col, code); }
