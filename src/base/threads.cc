@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <exception>
@@ -16,6 +17,14 @@
 #include "base/error.h"
 
 namespace ng {
+
+int available_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  return CPU_COUNT(&set);
+}
+
 namespace {
 
 // A waiting thread spins this long before it sleeps: longer than the gap between two operations of
@@ -24,14 +33,16 @@ namespace {
 constexpr std::chrono::microseconds kSpin{50};
 
 // Waits until `value` is no longer `old`.
-void wait_for_change(const std::atomic<uint32_t>& value, uint32_t old) {
-  const auto until = std::chrono::steady_clock::now() + kSpin;
-  while (std::chrono::steady_clock::now() < until) {
-    for (int i = 0; i < 16; ++i) {
-      if (value.load(std::memory_order_acquire) != old) return;
+void wait_for_change(const std::atomic<uint32_t>& value, uint32_t old, bool spins) {
+  if (spins) {
+    const auto until = std::chrono::steady_clock::now() + kSpin;
+    while (std::chrono::steady_clock::now() < until) {
+      for (int i = 0; i < 16; ++i) {
+        if (value.load(std::memory_order_acquire) != old) return;
 #if defined(__x86_64__)
-      __builtin_ia32_pause();
+        __builtin_ia32_pause();
 #endif
+      }
     }
   }
   value.wait(old, std::memory_order_acquire);
@@ -49,8 +60,9 @@ class Pool {
 
   void run(Threads threads, int64_t items, detail::ItemCall call, const void* body) {
     const std::lock_guard<std::mutex> one_job_at_a_time(mutex_);
-    const auto helpers = static_cast<size_t>(threads.count - 1);
-    grow(helpers);
+    grow(static_cast<size_t>(threads.count - 1));  // what cannot be had is said at once
+    const auto helpers = static_cast<size_t>(std::min<int64_t>(threads.count, items) - 1);
+    spins_.store(threads.count <= cores_, std::memory_order_relaxed);
     call_ = call;
     body_ = body;
     items_ = items;
@@ -61,7 +73,7 @@ class Pool {
     work(0);
     for (uint32_t left = pending_.load(std::memory_order_acquire); left != 0;
          left = pending_.load(std::memory_order_acquire))
-      wait_for_change(pending_, left);
+      wait_for_change(pending_, left, spins_.load(std::memory_order_relaxed));
     if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
   }
 
@@ -108,10 +120,9 @@ class Pool {
 
   void serve(Worker& worker, int index) {
     for (uint32_t seen = 0;; ++seen) {  // every ticket is one job
-      wait_for_change(worker.ticket, seen);
+      wait_for_change(worker.ticket, seen, spins_.load(std::memory_order_relaxed));
       work(index);
-      pending_.fetch_sub(1, std::memory_order_acq_rel);
-      pending_.notify_one();
+      if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) pending_.notify_one();
     }
   }
 
@@ -133,18 +144,14 @@ class Pool {
   int64_t items_ = 0;
   std::atomic<int64_t> next_{0};
   std::atomic<uint32_t> pending_{0};
+  // More threads than cores sleep at once: what spins has the core of whom it waits for.
+  const int cores_ = available_cores();
+  std::atomic<bool> spins_{false};
   std::mutex failure_mutex_;
   std::exception_ptr failure_;
 };
 
 }  // namespace
-
-int available_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return CPU_COUNT(&set);
-}
 
 namespace detail {
 
