@@ -11,7 +11,9 @@ namespace {
 constexpr int64_t kDepth = 128;            // panels of at most 28 KB
 constexpr int64_t kShortWords = 8;         // of kDepth, that int16 sums hold
 constexpr double kAttemptSeconds = 0.004;  // long enough to start all threads
-constexpr double kBudgetSeconds = 0.1;     // for attempts: the best is one that nobody disturbed
+constexpr double kBudgetSeconds = 0.1;     // for attempts: the best is one that nobody disturbed,
+constexpr int kEnough = 5;                 // and so many within kAlike of it show that it was one
+constexpr double kAlike = 1.01;
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -64,10 +66,14 @@ double peak_calls(Threads threads, Work* work) {
   const double few = least_seconds({1}, work, kFewCalls, 3);
   const auto calls = std::max(
       kFewCalls, static_cast<int64_t>(static_cast<double>(kFewCalls) * kAttemptSeconds / few));
-  double seconds = least_seconds(threads, work, calls, 2);
-  while (now() - start < kBudgetSeconds)
-    seconds = std::min(seconds, seconds_of(threads, work, calls));
-  return static_cast<double>(calls * threads.count) / seconds;
+  double least = least_seconds(threads, work, calls, 2);
+  for (int alike = 1; alike < kEnough && now() - start < kBudgetSeconds; ++alike) {
+    const double seconds = seconds_of(threads, work, calls);
+    if (seconds * kAlike < least) alike = 0;
+    if (seconds > least * kAlike) --alike;
+    least = std::min(least, seconds);
+  }
+  return static_cast<double>(calls * threads.count) / least;
 }
 
 // Operations of one call whose elements hold `lanes` values.
