@@ -33,16 +33,22 @@ struct TestedGemm {
   friend bool operator==(const TestedGemm&, const TestedGemm&) = default;
 };
 
+/// What the sources hold, in every GEMM and on both backends.
+struct TestedValues {
+  std::vector<float> left = known_values(kLeftRows * kDepth, 1, 1.0f),
+                     right = known_values(kRightRows * kDepth, 2, 1.0f);
+};
+
 /// An operand that one backend prepared, with all that it refers to.
 class TestOperand {
  public:
-  TestOperand(Backend& backend, const TestedSource& source)
+  TestOperand(Backend& backend, const TestedSource& source, const std::vector<float>& values)
       : values_(values_of(backend, source)),
         scale_(backend, 1, 1),
         history_(backend, 1, std::max(source.spec.cast.amax_history, 1)),
         memory_(backend, std::max<size_t>(backend.operand_bytes(source.spec), 1)) {
     const OperandSpec& spec = source.spec;
-    values_.upload(known_values(spec.rows * spec.k, spec.side == Side::left ? 1 : 2, 1.0f));
+    values_.upload(values);
     scale_.upload(std::vector{1.0f});
     packed_ = {.spec = spec,
                .source = {},
@@ -70,8 +76,8 @@ class TestOperand {
   PackedOperand packed_;
 };
 
-std::vector<float> product(Backend& backend, const TestedGemm& gemm) {
-  const TestOperand left(backend, gemm.left), right(backend, gemm.right);
+std::vector<float> product(Backend& backend, const TestedGemm& gemm, const TestedValues& values) {
+  const TestOperand left(backend, gemm.left, values.left), right(backend, gemm.right, values.right);
   const TemporaryTensor y(backend, *gemm.output, kLeftRows, kRightRows);
   backend.execute(
       Gemm{.y = y.view(), .a = &left.packed(), .b = &right.packed(), .bias = {}, .sum = gemm.sum});
@@ -79,8 +85,9 @@ std::vector<float> product(Backend& backend, const TestedGemm& gemm) {
 }
 
 /// An operand's values as `reference` has them, [rows][k_padded].
-std::vector<float> values_of(Backend& reference, const TestedSource& source) {
-  const TestOperand operand(reference, source);
+std::vector<float> values_of(Backend& reference, const TestedSource& source,
+                             const std::vector<float>& from) {
+  const TestOperand operand(reference, source, from);
   const TemporaryTensor values(reference, source.spec.rows, source.spec.k_padded());
   reference.execute(
       Unpack{.packed = &operand.packed(), .values = values.view(), .undoes_prescale = true});
@@ -89,9 +96,10 @@ std::vector<float> values_of(Backend& reference, const TestedSource& source) {
 
 /// How far sums in another order may lie from `ref`'s, for each value: half a unit of Σ|a||b| for
 /// each product and rounding in either; of BF16 results a step more.
-std::vector<double> bounds_of(Backend& reference, const TestedGemm& gemm) {
-  const std::vector<float> a = values_of(reference, gemm.left);
-  const std::vector<float> b = values_of(reference, gemm.right);
+std::vector<double> bounds_of(Backend& reference, const TestedGemm& gemm,
+                              const TestedValues& values) {
+  const std::vector<float> a = values_of(reference, gemm.left, values.left);
+  const std::vector<float> b = values_of(reference, gemm.right, values.right);
   const auto k = static_cast<size_t>(gemm.left.spec.k_padded());
   const double alpha = hadamard_alpha(gemm.left.spec.hadamard.size);
   const double roundings = 2 * (static_cast<double>(k) + 8) * 0x1p-24;
@@ -107,11 +115,13 @@ std::vector<double> bounds_of(Backend& reference, const TestedGemm& gemm) {
   return bounds;
 }
 
-void compare(Backend& backend, Backend& reference, const TestedGemm& gemm) {
-  const std::vector<float> got = product(backend, gemm), want = product(reference, gemm);
+void compare(Backend& backend, Backend& reference, const TestedGemm& gemm,
+             const TestedValues& values) {
+  const std::vector<float> got = product(backend, gemm, values),
+                           want = product(reference, gemm, values);
   const bool is_exact = backend.sums_as_defined(gemm.left.spec, gemm.right.spec, gemm.sum);
   const std::vector<double> bounds =
-      is_exact ? std::vector<double>(want.size()) : bounds_of(reference, gemm);
+      is_exact ? std::vector<double>(want.size()) : bounds_of(reference, gemm, values);
   for (size_t i = 0; i < want.size(); ++i) {
     if (float_bits(got[i]) == float_bits(want[i]) || (std::isnan(got[i]) && std::isnan(want[i])))
       continue;
@@ -135,6 +145,7 @@ int self_check(Backend& backend, Backend& reference, std::span<const LinearRecip
     source.spec.k = kDepth;
     return source;
   };
+  const TestedValues values;
   std::vector<TestedGemm> done;
   for (const LinearRecipe& recipe : recipes)
     for (size_t role = 0; role < kOperandRoles; role += 2) {
@@ -143,7 +154,7 @@ int self_check(Backend& backend, Backend& reference, std::span<const LinearRecip
           source_of(recipe, left, kLeftRows), source_of(recipe, right, kRightRows),
           left == OperandRole::wgrad_grad ? &fp32_format() : &stored, gemm_of(recipe, left).sum};
       if (std::find(done.begin(), done.end(), gemm) != done.end()) continue;
-      compare(backend, reference, gemm);
+      compare(backend, reference, gemm, values);
       done.push_back(gemm);
     }
   return static_cast<int>(done.size());
