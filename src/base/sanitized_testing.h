@@ -35,15 +35,20 @@ inline bool is_left_out() {
   return kSanitized && ++number * kGolden >> 29 != 0;
 }
 
-/// The instruction sets that kernels which do not multiply are tried on: all; under sanitizers
-/// scalar, AVX2 and the strongest, for what lies between has no such kernels of its own.
+/// The instruction sets that kernels which do not multiply are tried on: the strongest of each kind
+/// of vectors, for the others have the same such kernels.
 inline std::vector<Isa> tested_isas() {
-  std::vector<Isa> all = supported_isas();
-  const Isa strongest = all.back();
-  if (kSanitized)
-    std::erase_if(
-        all, [&](Isa isa) { return isa != Isa::scalar && isa != Isa::avx2 && isa != strongest; });
-  return all;
+  const auto vectors_of = [](Isa isa) {
+    return (isa >= Isa::avx2 ? 1 : 0) + (isa >= Isa::avx512 ? 1 : 0);
+  };
+  std::vector<Isa> strongest;
+  for (const Isa isa : supported_isas()) {
+    if (!strongest.empty() && vectors_of(strongest.back()) == vectors_of(isa))
+      strongest.back() = isa;
+    else
+      strongest.push_back(isa);
+  }
+  return strongest;
 }
 
 }  // namespace ng

@@ -225,7 +225,7 @@ inline void check(const Case& c, int card_every = 1) {
         const double bound = bounds(name, row, col);
         return name == "lse" ? bound : with_bf16(bound, want.at(name).at(row, col), c.storage);
       },
-      card_every);
+      {.card_every = card_every, .multiplies = true});
 }
 
 inline const AttentionShape kAttentionShapes[] = {

@@ -10,6 +10,7 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -56,30 +57,51 @@ struct Target {
   }
 };
 
-/// Every backend but ref on every instruction set: the strongest with 1 and 3 threads, the others
+/// Every backend but ref on these instruction sets: the strongest with 1 and 3 threads, the others
 /// with 3. An emulated card has none, and threads - 1 is the seed of the order in which CUDA
 /// threads go on.
-inline std::vector<Target> targets() {
+inline std::vector<Target> targets(const std::vector<Isa>& isas = supported_isas()) {
   std::vector<Target> all;
-  const Isa strongest = supported_isas().back();
+  const Isa strongest = isas.back();
   for (const std::string_view name : backend_names()) {
     if (name == "ref") continue;
-    for (const Isa isa : supported_isas())
+    for (const Isa isa : isas)
       if (isa == strongest || name == "cpu") all.push_back({std::string(name), isa, 3});
     all.push_back({std::string(name), strongest, 1});
   }
   return all;
 }
 
+/// What takes part in a call of `conform`.
+struct Turns {
+  int card_every = 1;  ///< an emulated card does in one of so many calls
+  /// Whether what is called multiplies matrices: on every instruction set then. Else those that
+  /// differ from a tested one in products alone take turns: how panels lie for them, these show.
+  bool multiplies = false;
+};
+constexpr Turns kProducts{.multiplies = true};
+
+/// The instruction sets of a call: tested_isas() and another one.
+inline std::vector<Isa> isas_in_turn(int call) {
+  std::vector<Isa> isas = tested_isas(), others;
+  std::ranges::set_difference(supported_isas(), isas, std::back_inserter(others));
+  if (others.empty()) return isas;
+  // Drawn, so that no inner loop of a test keeps always the same.
+  const uint32_t turn = static_cast<uint32_t>(call) * 0x9E3779B9u >> 16;
+  isas.push_back(others[turn % others.size()]);
+  std::ranges::sort(isas);
+  return isas;
+}
+
 /// The targets of one call of `conform`. Two threads are taken every sixteenth time only: what one
 /// and three threads agree on, two do as well, and another backend's turn costs a third more. An
-/// emulated card takes part in one of `card_every` calls, in one order of threads after the other,
-/// and in every fourth of those in two, which are compared. Sanitizers make its fibers slow.
-inline std::vector<Target> targets_of_next_call(int card_every) {
-  if (kSanitized) card_every *= 8;
+/// emulated card goes on in one order of threads after the other, and in every fourth of its calls
+/// in two, which are compared. Sanitizers make its fibers slow.
+inline std::vector<Target> targets_of_next_call(const Turns& turns) {
+  const int card_every = turns.card_every * (kSanitized ? 8 : 1);
   static int calls = 0;
   const int call = calls++, turn = call / card_every;
-  std::vector<Target> all = targets();
+  std::vector<Target> all = targets(turns.multiplies ? supported_isas() : isas_in_turn(call));
   if (call % 16 == 0)
     for (const std::string_view name : backend_names())
       if (name != "ref") all.push_back({std::string(name), supported_isas().back(), 2});
@@ -150,7 +172,7 @@ inline void expect_rounded(const Results& stored, Results fp32) {
 /// Every target against ref within `bound`, and all targets of one backend the same bits; those
 /// with units only where `of_units` makes a bound for their products.
 inline void conform(const std::string& operation, Storage storage, const Run& run,
-                    const Bound& bound = exactly, int card_every = 1,
+                    const Bound& bound = exactly, const Turns& turns = {},
                     const std::function<Bound()>& of_units = {}) {
   if (is_left_out()) return;
   SCOPED_TRACE(fmt::format("{}, {}", operation, name_of(storage)));
@@ -158,7 +180,7 @@ inline void conform(const std::string& operation, Storage storage, const Run& ru
   if (storage == Storage::bf16) expect_rounded(want, run({reference(), Storage::rounded}));
   std::map<std::string, Results> first;
   std::string missing;
-  for (const Target& target : targets_of_next_call(card_every)) {
+  for (const Target& target : targets_of_next_call(turns)) {
     if (has_units(target.backend) && !of_units) continue;
     SCOPED_TRACE(target.label());
     try {

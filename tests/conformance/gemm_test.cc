@@ -101,7 +101,7 @@ void check_gemm(const GemmCase& g) {
                       .sum = g.sum});
     return {{"y", y.values()}};
   };
-  conform(g.text(), storage, run, exactly, 1, of_units);
+  conform(g.text(), storage, run, exactly, kProducts, of_units);
 }
 
 TEST(Conformance, GemmOfAllPairsOfPresets) {

@@ -35,6 +35,9 @@ inline Hadamard hadamard_of(int size) {
   return {.size = size, .signs = {0x9E3779B9u, 0x0F1E2D3Cu, 0xA5A5F00Fu, 0x12345678u}};
 }
 
+/// An emulated card takes one of so many operands: of a grid's values every two together.
+constexpr Turns kOperands{.card_every = 3};
+
 /// A prepared operand and its storage.
 struct Prepared {
   PackedOperand packed;

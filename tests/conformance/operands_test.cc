@@ -15,10 +15,12 @@ void check_operand(const std::string& text, const Operand& cast, int hadamard, i
     const OperandSpec spec = spec_of(cast, o, rows, k, hadamard, multiple_of(cast, cast, hadamard));
     Matrix source = source_of(spec, 70);
     if (poison != 0) source.at(source.rows() / 2, source.cols() / 2) = poison;
-    conform(fmt::format("{}: {} hadamard {} {}x{} contract {} side {}", text, describe(cast),
-                        hadamard, rows, k, o.contract == Contract::rows ? "rows" : "cols",
-                        o.side == Side::left ? "left" : "right"),
-            storage, [&](const Place& with) { return unpacked(with, spec, source, drawing()); });
+    conform(
+        fmt::format("{}: {} hadamard {} {}x{} contract {} side {}", text, describe(cast), hadamard,
+                    rows, k, o.contract == Contract::rows ? "rows" : "cols",
+                    o.side == Side::left ? "left" : "right"),
+        storage, [&](const Place& with) { return unpacked(with, spec, source, drawing()); },
+        exactly, kOperands);
   }
 }
 
@@ -114,8 +116,10 @@ TEST(Conformance, BothOperandsOfASource) {
     OperandSpec second = spec_of(turned, {Contract::rows, Side::left}, 600, 300, 64, 64);
     first.signed_zeros = second.signed_zeros = true;
     for (const Storage storage : kStorages)
-      conform(fmt::format("{} along rows, stochastic turned", name), storage,
-              [&](const Place& with) { return both_operands(with, first, second, source); });
+      conform(
+          fmt::format("{} along rows, stochastic turned", name), storage,
+          [&](const Place& with) { return both_operands(with, first, second, source); }, exactly,
+          kOperands);
   }
 }
 
@@ -220,8 +224,8 @@ TEST(Conformance, OperandOptions) {
 }
 
 TEST(Conformance, OperandsOfNonfiniteValues) {
-  for (const std::string_view name : operand_names())
-    for (const float bad : {kOperandsNan, kOperandsInf, -kOperandsInf, 3e38f, 3.4e38f, 1e-44f})
+  for (const float bad : {kOperandsNan, kOperandsInf, -kOperandsInf, 3e38f, 3.4e38f, 1e-44f})
+    for (const std::string_view name : operand_names())
       check_operand("poison", operand_of(name), 0, 9, 70, bad);
   for (const Overflow overflow : {Overflow::saturate, Overflow::special})
     for (const float bad : {kOperandsInf, 3e38f, -3.4e38f})

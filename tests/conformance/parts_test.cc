@@ -90,8 +90,10 @@ TEST(Parts, OperandsAreThoseOfTheWhole) {
                 spec_of(cast, o, kPartsRows, kK, hadamard, multiple_of(cast, cast, hadamard)),
                 along_k};
             halves.whole.signed_zeros = true;
-            conform(fmt::format("{} hadamard {} along k {}", describe(cast), hadamard, along_k),
-                    [&](const Place& with) { return parts_as_the_whole(with, halves); });
+            conform(
+                fmt::format("{} hadamard {} along k {}", describe(cast), hadamard, along_k),
+                Storage::fp32, [&](const Place& with) { return parts_as_the_whole(with, halves); },
+                exactly, kOperands);
           }
 }
 

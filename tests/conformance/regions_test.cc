@@ -99,15 +99,18 @@ void check(const Case& of) {
     spec.signed_zeros = of.signed_zeros;
     Matrix source = source_of(spec, 90);
     if (of.poison != 0) source.at(source.rows() / 2, source.cols() / 2) = of.poison;
-    conform(fmt::format("{} hadamard {} {}x{} contract {} of {}", describe(of.cast), of.hadamard,
-                        of.rows, of.k, static_cast<int>(o.contract), of.poison),
-            of.storage, [&](const Place& with) {
-              Results made = parts_of(with, spec, source);
-              if (of.signed_zeros) return made;
-              made.erase("codes");
-              made.at("values") = without_signs(made.at("values"));
-              return made;
-            });
+    conform(
+        fmt::format("{} hadamard {} {}x{} contract {} of {}", describe(of.cast), of.hadamard,
+                    of.rows, of.k, static_cast<int>(o.contract), of.poison),
+        of.storage,
+        [&](const Place& with) {
+          Results made = parts_of(with, spec, source);
+          if (of.signed_zeros) return made;
+          made.erase("codes");
+          made.at("values") = without_signs(made.at("values"));
+          return made;
+        },
+        exactly, of.poison == 0 ? kOperands : Turns{});
   }
 }
 
@@ -238,7 +241,7 @@ void check(const Product& p) {
   };
   conform(fmt::format("{} · {} {}x{}x{} hadamard {}", describe(p.left), describe(p.right), p.m, p.n,
                       p.k, p.hadamard),
-          Storage::fp32, product, exactly, kCardEvery);
+          Storage::fp32, product, exactly, {.card_every = kCardEvery, .multiplies = true});
 }
 
 TEST(Conformance, ProductsOfRegions) {

@@ -136,13 +136,14 @@ void on_every_isa(const Body& body) {
   force_isa("auto");
 }
 
-/// Runs `kernel(workspace)`, which returns its results, on every one of tested_isas() with 1, 2 and
-/// 3 threads; expects the same bits from all and returns them.
+/// Runs `kernel(workspace)`, which returns its results, on each of `isas` with 1, 2 and 3 threads;
+/// expects the same bits from all and returns them.
 template <class Kernel>
-std::vector<float> on_every_machine(const Kernel& kernel) {
+std::vector<float> on_every_machine(const Kernel& kernel,
+                                    const std::vector<Isa>& isas = tested_isas()) {
   std::vector<float> first;
   bool have = false;
-  for (const Isa isa : tested_isas()) {
+  for (const Isa isa : isas) {
     force_isa(isa);
     for (const int threads : {1, 2, 3}) {
       Workspace workspace(Threads{threads});

@@ -32,42 +32,46 @@ struct Inputs {
   template <class Stored>
   std::vector<float> forward() {
     const MatrixOf<Stored> queries(q), keys(k), values(v);
-    return on_every_machine([&](Workspace& w) {
-      MatrixOf<Stored> out(rows, width, 5);
-      Matrix lse(rows, s.heads);
-      perform(w, Attention{.out = out.view(),
-                           .lse = lse.view(),
-                           .q = queries.view(),
-                           .k = keys.view(),
-                           .v = values.view(),
-                           .shape = s,
-                           .first_keys = first_keys,
-                           .probabilities = probabilities});
-      EXPECT_TRUE(out.gaps_untouched());
-      return joined({out.values(), lse.values()});
-    });
+    return on_every_machine(
+        [&](Workspace& w) {
+          MatrixOf<Stored> out(rows, width, 5);
+          Matrix lse(rows, s.heads);
+          perform(w, Attention{.out = out.view(),
+                               .lse = lse.view(),
+                               .q = queries.view(),
+                               .k = keys.view(),
+                               .v = values.view(),
+                               .shape = s,
+                               .first_keys = first_keys,
+                               .probabilities = probabilities});
+          EXPECT_TRUE(out.gaps_untouched());
+          return joined({out.values(), lse.values()});
+        },
+        supported_isas());
   }
   // dq, dk, dv
   template <class Stored>
   std::vector<float> backward(const MatrixOf<Bf16>& result, const Matrix& lse) {
     const MatrixOf<Stored> queries(q), keys(k), values(v), slopes(dout), out(result);
-    return on_every_machine([&](Workspace& w) {
-      MatrixOf<Stored> dq(rows, width, 1), dk(kv_rows, kv_width, 2), dv(kv_rows, kv_width, 3);
-      perform(w, AttentionBackward{.dq = dq.view(),
-                                   .dk = dk.view(),
-                                   .dv = dv.view(),
-                                   .dout = slopes.view(),
-                                   .out = out.view(),
-                                   .lse = lse.view(),
-                                   .q = queries.view(),
-                                   .k = keys.view(),
-                                   .v = values.view(),
-                                   .shape = s,
-                                   .first_keys = first_keys,
-                                   .probabilities = probabilities});
-      EXPECT_TRUE(dq.gaps_untouched() && dk.gaps_untouched() && dv.gaps_untouched());
-      return joined({dq.values(), dk.values(), dv.values()});
-    });
+    return on_every_machine(
+        [&](Workspace& w) {
+          MatrixOf<Stored> dq(rows, width, 1), dk(kv_rows, kv_width, 2), dv(kv_rows, kv_width, 3);
+          perform(w, AttentionBackward{.dq = dq.view(),
+                                       .dk = dk.view(),
+                                       .dv = dv.view(),
+                                       .dout = slopes.view(),
+                                       .out = out.view(),
+                                       .lse = lse.view(),
+                                       .q = queries.view(),
+                                       .k = keys.view(),
+                                       .v = values.view(),
+                                       .shape = s,
+                                       .first_keys = first_keys,
+                                       .probabilities = probabilities});
+          EXPECT_TRUE(dq.gaps_untouched() && dk.gaps_untouched() && dv.gaps_untouched());
+          return joined({dq.values(), dk.values(), dv.values()});
+        },
+        supported_isas());
   }
 };
 
