@@ -62,7 +62,7 @@ TEST(CudaTraining, WhatIsPromisedToTheBitIsSoOverGpt2sSteps) {
 }
 TEST(CudaTraining, WhatIsPromisedToTheBitIsSoOverLlamasSteps) {
   expect_bits(tiny_llama(), kRecipes, 3);
-  expect_bits(tiny_llama(), kMoreRecipes, 3);
+  expect_bits(tiny_llama(), kMoreRecipes, 2);
 }
 
 // Whatever their size: those of `adam8bit` are FP32 in tensors as small as these.
