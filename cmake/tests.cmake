@@ -11,6 +11,7 @@ endif()
 # They would more than double the time of the sanitizer run, and run little that others do not.
 set(NG_NOT_FAST "^study_|^train_(curve|memory|session_faults)_|^e2e_(bits|crash|resume)_")
 string(APPEND NG_NOT_FAST "|^(browser|tensorboard)_|^mpi_")
+string(APPEND NG_NOT_FAST "|^base_isa_")  # of instruction sets that are not built there
 # Of rooms that work on text, tables and files: no instruction set, optimisation or number of
 # threads makes them answer otherwise. fast_tests builds them.
 set(NG_ONCE "^(base|tokenizer|recipe|data|io|hf|report|chart|compare|search)_test$")

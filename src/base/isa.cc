@@ -52,7 +52,7 @@ const Row& row_of(Isa isa) { return kIsas[static_cast<size_t>(isa)]; }
 const std::vector<Isa>& isas_of_this_cpu() {
   static const std::vector<Isa> isas = [] {
     __builtin_cpu_init();
-    const int64_t targets = hwy::SupportedTargets();
+    const int64_t targets = hwy::SupportedTargets() & HWY_TARGETS;  // that are compiled
     std::vector<Isa> found;
     for (const Row& row : kIsas)
       if (row.isa == Isa::scalar || ((targets & row.target) != 0 && row.has_more()))
