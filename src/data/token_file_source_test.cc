@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <memory>
 #include <numeric>
@@ -190,12 +190,11 @@ TEST_F(TokenSources, AHugeFileOpensAtOnce) {
   const std::string file = in("huge.npy");
   if (!write_sparse(file, kTokens)) GTEST_SKIP() << "no sparse files in " << folder_;
   write_at(file, kTokens / 2, 999);
-  const auto started = std::chrono::steady_clock::now();
+  const std::clock_t started = std::clock();  // of this process: others may be at work
   const Corpus corpus = open_corpus({.place = "run.toml", .train = {file}}, ByteTokenizer());
   corpus.require_length(1024);
   EXPECT_EQ(corpus.checksum().size(), 32u);
-  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - started;
-  EXPECT_LT(taken.count(), 1.0);
+  EXPECT_LT(std::clock() - started, CLOCKS_PER_SEC);
   EXPECT_EQ(corpus.train_tokens(), kTokens / 20 * 19);
   const TokenFileSource source(file, false, ByteTokenizer());
   std::vector<int32_t> ids(2);
