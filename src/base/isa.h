@@ -15,7 +15,7 @@ enum class Isa { scalar, avx2, avxvnni, avx512, avx512vnni, avx512bf16, avx512am
 
 [[nodiscard]] std::string_view name_of(Isa isa);
 
-/// Those this CPU can run, weakest first; never empty. Builds with sanitizers have no AVX-512.
+/// Those this CPU can run, weakest first; never empty. Preset fuzz has no AVX-512.
 [[nodiscard]] std::vector<Isa> supported_isas();
 
 /// The one in use: the fastest supported one unless force_isa chose another. That is the strongest,
