@@ -92,7 +92,8 @@ std::string routes_text(const Json& json) {
         std::vector<std::string> cells = {
             gemm == "fprop" ? report::layers_text(layer["layers"]) : "", gemm,
             left == right ? left : left + " x " + right};
-        for (const Json& card : layer[gemm]["cards"]) cells.push_back(card["route"]);
+        for (const cuda::Card& card : cuda::cards())
+          cells.push_back(layer[gemm]["cards"][std::string(card.name)]["route"]);
         table.row(std::move(cells));
       }
     text += table.text();
