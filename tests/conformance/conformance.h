@@ -173,7 +173,7 @@ inline void expect_rounded(const Results& stored, Results fp32) {
 /// with units only where `of_units` makes a bound for their products.
 inline void conform(const std::string& operation, Storage storage, const Run& run,
                     const Bound& bound = exactly, const Turns& turns = {},
-                    const std::function<Bound()>& of_units = {}) {
+                    const std::function<Bound(const Target&)>& of_units = {}) {
   if (is_left_out()) return;
   SCOPED_TRACE(fmt::format("{}, {}", operation, name_of(storage)));
   const Results want = run({reference(), storage});
@@ -185,7 +185,7 @@ inline void conform(const std::string& operation, Storage storage, const Run& ru
     SCOPED_TRACE(target.label());
     try {
       const Results got = run({backend_of(target), storage});
-      compare(got, want, has_units(target.backend) ? of_units() : bound);
+      compare(got, want, has_units(target.backend) ? of_units(target) : bound);
       const auto [known, added] = first.try_emplace(target.backend, got);
       if (!added) compare(got, known->second, exactly);
     } catch (const Unsupported& lack) {
