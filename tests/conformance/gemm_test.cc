@@ -1,6 +1,7 @@
 // GEMMs: products are defined to the bit, but by a card's matrix units. [backend/ref/gemm.h]
 #include <limits>
 
+#include "backend/sum_bound.h"
 #include "format/hadamard.h"
 #include "operands.h"
 
@@ -29,28 +30,23 @@ struct GemmCase {
   }
 };
 
-/// Sums of K products of exact factors in any order, each FP32 operation off by half a unit of
-/// Σ|a||b|, with the roundings of three scales, a bias and what is there: for each value of y. In
-/// BF16 both may be rounded apart, by a step of the value, which is no larger than those sums.
-/// Cards' units for two operands of FP8 or less keep 13 bits of a fraction in the worst case, and
-/// add 32 products at a time; the emulated library does not. [MMA-Sim: Hopper]
+/// Of each value of y: its sum's [backend/sum_bound.h], with the roundings of a bias and of what is
+/// there. In BF16 both may be rounded apart, by a step of the value, which Σ|a||b| is no less than.
 struct UnitsBound {
   std::vector<float> a, b;  ///< values, [rows][k_padded]
-  int64_t k_padded;
+  size_t k_padded;
   double factor;
-  bool is_rounded;
-  double unit;  ///< of adding a product
+  bool is_rounded, is_fp8;
   const Matrix& bias;
   const Matrix& before;
 
   [[nodiscard]] double operator()(const std::string& /* y */, int64_t row, int64_t col) const {
-    double sum = 0;
-    for (int64_t k = 0; k < k_padded; ++k)
-      sum += std::abs(static_cast<double>(a[static_cast<size_t>(row * k_padded + k)]) *
-                      b[static_cast<size_t>(col * k_padded + k)]);
-    const double roundings = static_cast<double>(k_padded) + 64;
-    const double all = factor * sum + std::abs(bias.at(0, col)) + std::abs(before.at(row, col));
-    return (unit * roundings + (is_rounded ? 0x1p-7 : 0.0)) * all;
+    const std::span<const float> x(a.data() + static_cast<size_t>(row) * k_padded, k_padded);
+    const std::span<const float> z(b.data() + static_cast<size_t>(col) * k_padded, k_padded);
+    double size = std::abs(bias.at(0, col)) + std::abs(before.at(row, col));
+    for (size_t k = 0; k < k_padded; ++k)
+      size += factor * std::abs(static_cast<double>(x[k]) * z[k]);
+    return factor * sum_bound(x, z, is_fp8) + (8 * kUnit + (is_rounded ? 0x1p-7 : 0.0)) * size;
   }
 };
 
@@ -81,15 +77,16 @@ void check_gemm(const GemmCase& g) {
     return cast.element->kind == ElementKind::floating && cast.element->bits <= 8;
   };
   const auto of_units = [&](const Target& target) -> Bound {
-    const bool is_coarse = !is_emulated(target.backend) && is_narrow(g.left) && is_narrow(g.right);
-    return UnitsBound{.a = values_of(left, a, Purpose::dgrad_grad),
-                      .b = values_of(right, w, Purpose::dgrad_weight),
-                      .k_padded = left.k_padded(),
-                      .factor = hadamard_alpha(g.hadamard),
-                      .is_rounded = g.bf16_output || g.round == Compute::bf16,
-                      .unit = is_coarse ? 0x1p-12 / 32 : 2 * kUnit,
-                      .bias = bias,
-                      .before = before};
+    if (backend_of(target).sums_as_defined(left, right, g.sum)) return exactly;
+    return UnitsBound{
+        .a = values_of(left, a, Purpose::dgrad_grad),
+        .b = values_of(right, w, Purpose::dgrad_weight),
+        .k_padded = static_cast<size_t>(left.k_padded()),
+        .factor = hadamard_alpha(g.hadamard),
+        .is_rounded = g.bf16_output || g.round == Compute::bf16,
+        .is_fp8 = !is_emulated(target.backend) && is_narrow(g.left) && is_narrow(g.right),
+        .bias = bias,
+        .before = before};
   };
   const auto run = [&](const Place& with) -> Results {
     const auto tensor = [&](const Matrix& m, bool bf16) {

@@ -296,8 +296,8 @@ TEST_F(Commands, RecipesShowsRoutesOfCardsWhereThereIsNone) {
   };
   EXPECT_EQ(route("fprop", "sm_80").at("route"), "bf16");
   EXPECT_EQ(route("fprop", "sm_90").at("route"), "folded");
-  EXPECT_EQ(route("fprop", "sm_90").at("left"), "E4M3 with scales of rows");
-  EXPECT_EQ(route("dgrad", "sm_90").at("left"), "E5M2 with scales of rows");
+  EXPECT_EQ(route("fprop", "sm_90").at("left"), "E5M2 with scales of rows");
+  EXPECT_EQ(route("dgrad", "sm_90").at("right"), "E4M3 with scales of rows");
   EXPECT_NE(route("fprop", "sm_90").at("why").get<std::string>().find("mxfp8: "),
             std::string::npos);
   EXPECT_EQ(route("wgrad", "sm_100").at("route"), "mxfp8");

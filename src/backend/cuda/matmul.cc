@@ -96,6 +96,15 @@ std::string layouts_refusal(const Matmul& p) {
   return why;
 }
 
+/// Of operands that lie in memory: a product that is only asked about has none.
+std::string scales_refusal(const MatmulOperand& x) {
+  if (x.data == nullptr || x.scale == Scale::none) return {};
+  if (x.scales == nullptr) return fmt::format("no {}", name_of(x.scale));
+  const bool is_one = x.scale == Scale::tensor;
+  if (is_one || reinterpret_cast<uintptr_t>(x.scales) % 16 == 0) return {};
+  return fmt::format("{} do not begin at a multiple of 16 bytes", name_of(x.scale));
+}
+
 std::string refusal(const Card& card, const Matmul& p) {
   const MatmulOperand &a = p.a, &b = p.b;
   if (p.m < 1 || p.n < 1 || p.k < 1)
@@ -113,6 +122,8 @@ std::string refusal(const Card& card, const Matmul& p) {
   if (p.m % m_multiple != 0) return fmt::format("m {} is no multiple of {}", p.m, m_multiple);
   const int64_t k_multiple = alignment_of(a.type, a.type) * 8 / bits_of(a.type);
   if (p.k % k_multiple != 0) return fmt::format("k {} is no multiple of {}", p.k, k_multiple);
+  for (const MatmulOperand* x : {&a, &b})
+    if (std::string why = scales_refusal(*x); !why.empty()) return why;
   return layouts_refusal(p);
 }
 

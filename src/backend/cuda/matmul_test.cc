@@ -24,6 +24,7 @@ Matmul tn_product(Type a, Type b, Scale scale, Type d = Type::bf16) {
   Matmul p{.m = 64, .n = 48, .k = 32, .a = {}, .b = {}};
   p.a = {.type = a, .transposed = true, .leading = 32, .data = kMemory, .scale = scale};
   p.b = {.type = b, .transposed = false, .leading = 32, .data = kMemory, .scale = scale};
+  p.a.scales = p.b.scales = kMemory;
   p.d_type = d;
   p.d_leading = 64;
   return p;
@@ -151,6 +152,29 @@ TEST(CudaMatmul, ProductsAreThoseOfTheLoops) {
       expect_product(Type::bf16, Type::fp32, a_turned, b_turned);
   expect_product(Type::e4m3, Type::fp32, true, false);
   expect_product(Type::int8, Type::int32, true, false);
+}
+
+TEST(CudaMatmul, ScalesThatAreMissingOrOutOfLineAreRefused) {
+  Matmul p = tn_product(Type::e4m3, Type::e4m3, Scale::outer);
+  EXPECT_EQ(refused(90, p), "");
+  p.b.scales = kMemory + 4;
+  expect_refused(90, p, "scales of rows do not begin at a multiple of 16 bytes");
+  p.b.scales = nullptr;
+  expect_refused(90, p, "no scales of rows");
+}
+
+// [cuBLAS 13.0, "1D Block Scaling Factors Layout"]: 128 rows by 4 blocks, 32 rows 16 bytes apart.
+TEST(CudaMatmul, ScalesOfBlocksLieInTilesOf128By4) {
+  constexpr int64_t kBlocks = 6;  // two tiles along K
+  EXPECT_EQ(block_scale_at(0, 0, kBlocks), 0);
+  EXPECT_EQ(block_scale_at(0, 3, kBlocks), 3);
+  EXPECT_EQ(block_scale_at(1, 0, kBlocks), 16);
+  EXPECT_EQ(block_scale_at(31, 3, kBlocks), 499);
+  EXPECT_EQ(block_scale_at(32, 0, kBlocks), 4);
+  EXPECT_EQ(block_scale_at(127, 3, kBlocks), 511);
+  EXPECT_EQ(block_scale_at(0, 4, kBlocks), 512);
+  EXPECT_EQ(block_scale_at(128, 0, kBlocks), 1024);
+  EXPECT_EQ(block_scale_bytes(129, kBlocks), 2048);
 }
 
 }  // namespace

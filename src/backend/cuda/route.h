@@ -9,9 +9,10 @@
 //   fp8     E4M3 and E5M2 without scale, with one, of      E4M3 or E5M2, FP32 scales
 //           rows; in FP32 of 1 x 128 and 128 x 128: not
 //           written for the library yet
-//   folded  MXFP4 and MXFP6; rows whose blocks' exponents  element · 2^(block - reference) in E4M3,
-//           do not lie in fold_window() are left to        gradients in E5M2; a reference a row
-//           `kernel`
+//   folded  MXFP4 and MXFP6; rows whose blocks' exponents  element · 2^(block - reference), B in
+//   E4M3,
+//           do not lie in fold_window() are left to        A, where gradients are, in E5M2 if that
+//           `kernel`                                       holds it; a reference a row
 //   int8    integers without blocks                        INT8, sums in INT32
 //   bf16    what BF16 holds with its blocks' scales        BF16
 //   kernel  all others, and SumOrder::tile32               kernels/gemm.cc: the bits of `ref`
@@ -31,7 +32,6 @@ enum class Route : uint8_t { nvfp4, mxfp8, fp8, folded, int8, bf16, kernel };
 struct GemmForm {
   OperandSpec a, b;
   SumOrder sum = SumOrder::chain;
-  bool a_is_gradient = false;  ///< of dgrad and wgrad
 };
 
 /// Elements of an operand and their scales, in the library's words.
@@ -45,7 +45,7 @@ struct Held {
 
 struct RouteChoice {
   Route route = Route::kernel;
-  Held a{}, b{};    ///< but of `kernel`
+  Held a{}, b{};    ///< unset for `kernel`
   std::string why;  ///< it is no narrower one; empty: there is none for such operands
 };
 

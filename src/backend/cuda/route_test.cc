@@ -90,11 +90,10 @@ TEST(CudaRoutes, ScalesOfRowsAndBlocksDecideToo) {
   EXPECT_EQ(routes(form_of(short_blocks, short_blocks)), "bf16 bf16 bf16 bf16 bf16");
 }
 
-TEST(CudaRoutes, GradientsFoldIntoE5M2WhereThatHoldsThem) {
-  const auto folded = [](const char* gradient) {
-    GemmForm form = form_of(operand_of(gradient), operand_of("mxfp4"));
-    form.a_is_gradient = true;
-    const RouteChoice choice = choose_route(card_of(90), form);
+TEST(CudaRoutes, TheLeftOperandFoldsIntoE5M2WhereThatHoldsIt) {
+  const auto folded = [](const char* left) {
+    const RouteChoice choice =
+        choose_route(card_of(90), form_of(operand_of(left), operand_of("mxfp4")));
     EXPECT_EQ(choice.route, Route::folded);
     EXPECT_EQ(choice.b, (Held{MatmulType::e4m3, MatmulScale::outer}));
     return choice.a.type;

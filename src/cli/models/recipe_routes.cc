@@ -32,10 +32,7 @@ cuda::RouteChoice route_on(const cuda::Card& card, const LayerGemm& gemm) {
   OperandSpec b = a;
   b.cast = numbers.right;
   b.rows = gemm.outputs;
-  return cuda::choose_route(card, {.a = a,
-                                   .b = b,
-                                   .sum = numbers.sum,
-                                   .a_is_gradient = std::string_view(gemm.name) != "fprop"});
+  return cuda::choose_route(card, {.a = a, .b = b, .sum = numbers.sum});
 }
 
 Json gemm_json(const LayerGemm& gemm) {

@@ -65,9 +65,10 @@ class CardBackend final : public KernelBackend {
       units_ = make_card_units(stream_.stream, stream_.card);
       if (units_ == nullptr)
         throw Error({.place = "--backend",
-                     .problem = "cuda: no cuBLASLt " + std::to_string(kCudaMajor) +
-                                " on this machine, by which products are computed",
-                     .remedy = "cuda-exact, which does without, or pip install nvidia-cublas"});
+                     .problem = "cuda: no libcublasLt.so." + std::to_string(kCudaMajor) +
+                                ", by which products are computed, or a build without its header",
+                     .remedy = "cuda-exact, which does without, or LD_LIBRARY_PATH with the folder "
+                               "where pip install nvidia-cublas puts it"});
     }
     scratch_ = allocate(scratch_bytes_);
   }

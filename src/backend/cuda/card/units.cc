@@ -233,7 +233,8 @@ class CardUnits final : public Units {
     const cublasStatus_t status = library_.find_algorithm(handle_, made.product, made.a, made.b,
                                                           made.d, made.d, wish, 1, &choice, &found);
     library_.destroy_wish(wish);
-    if (status == CUBLAS_STATUS_SUCCESS && found > 0) return place->second = choice.algo;
+    if (status == CUBLAS_STATUS_SUCCESS && found > 0 && choice.state == CUBLAS_STATUS_SUCCESS)
+      return place->second = choice.algo;
     algorithms_.erase(place);
     throw Error({.place = "cuda",
                  .problem = "cuBLASLt has no algorithm for a product of " + std::to_string(p.m) +

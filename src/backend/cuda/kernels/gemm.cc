@@ -282,7 +282,7 @@ KernelGemm kernel_gemm(const Gemm& op, GemmJob job) {
 
 GemmJob gemm_job(const Gemm& op) {
   const OperandSpec &a = op.a->spec, &b = op.b->spec;
-  NG_CHECK(a.k_padded() == b.k_padded(), a.k_padded(), b.k_padded());
+  NG_CHECK(a.k == b.k && a.k_padded() == b.k_padded(), a.k_padded(), b.k_padded());
   NG_CHECK(a.hadamard == b.hadamard, a.hadamard.size, b.hadamard.size);
   NG_CHECK(op.y.rows == a.rows && op.y.cols == b.rows, op.y.rows, op.y.cols);
   const double prescales = static_cast<double>(a.cast.prescale) * b.cast.prescale;

@@ -3,6 +3,8 @@
 namespace ng::cuda {
 namespace {
 
+constexpr uintptr_t kLibraryLine = 16;  ///< bytes that FP8 and FP4 have to begin at a multiple of
+
 FloatGrid grid_of_type(MatmulType type) {
   return grid_of(element_format(type == MatmulType::e5m2 ? "e5m2" : "e4m3"));
 }
@@ -23,7 +25,8 @@ const void* place_of(const CardOperand& x, const ElementFormat& element, const H
                        (held.type == MatmulType::e2m1 && element.short_name == "e2m1");
   const int64_t multiple = held_multiple(held.type);
   const bool fits = x.codes.stride == x.k_padded && x.k_padded % multiple == 0 &&
-                    x.rows % multiple == 0 && x.codes.bits == element.bits;
+                    x.rows % multiple == 0 && x.codes.bits == element.bits &&
+                    reinterpret_cast<uintptr_t>(x.codes.data) % kLibraryLine == 0;
   return is_same && !folds && x.stored && !x.lists && fits ? x.codes.data : nullptr;
 }
 

@@ -41,7 +41,7 @@ class Room {
   size_t used_ = 0;
 };
 
-/// An operand, and how its rows are held.
+/// An operand, and how its rows are held: [rows_held(rows)][k_held()] elements.
 struct HeldOperand {
   CardOperand from;
   Held held;
@@ -50,9 +50,9 @@ struct HeldOperand {
   const void* in_place = nullptr;  ///< it lies as the library takes it
   int64_t leading = 0;             ///< elements from one row, or column where turned, to the next
   bool is_late = false;            ///< its late scales are not the library's
-  float* scales = nullptr;         ///< of `tensor` one, of `outer` one for each row
-  float* references = nullptr;     ///< of each row, of what folds; with `outer` its scales
-  uint32_t* left_out = nullptr;    ///< of each row, of what folds
+  float* scales = nullptr;         ///< of `tensor` [1], of `outer` [rows]
+  float* references = nullptr;     ///< [rows] of what folds; with `outer` its scales
+  uint32_t* left_out = nullptr;    ///< [rows] of what folds
 
   [[nodiscard]] int64_t block() const { return held.scale == MatmulScale::vec16_ue4m3 ? 16 : 32; }
   [[nodiscard]] bool has_block_scales() const {

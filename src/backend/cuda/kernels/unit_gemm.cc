@@ -58,16 +58,24 @@ class UnitGemm {
     find_scales(stream_, a_);
     find_scales(stream_, b_);
     int64_t rows = job_.y.rows, cols = job_.y.cols;
-    while (!place(rows, cols).is_there) {
+    for (at_ = place(rows, cols); !at_.is_there; at_ = place(rows, cols)) {
       if (std::max(rows, cols) <= kPieceRows) throw Unsupported("cuda: gemm of so long rows");
       const bool halves_rows =
           cols <= kPieceRows || (rows > kPieceRows && bytes_of(a_, rows) >= bytes_of(b_, cols));
       int64_t& halved = halves_rows ? rows : cols;
       halved = up_to(halved / 2, kPieceRows);
     }
+    // A piece of B is held once for all of A, and A once where it is one piece.
+    MatmulOperand left, right;
     for (int64_t col = 0; col < job_.y.cols; col += cols)
-      for (int64_t row = 0; row < job_.y.rows; row += rows)
-        multiply({row, std::min(rows, job_.y.rows - row), col, std::min(cols, job_.y.cols - col)});
+      for (int64_t row = 0; row < job_.y.rows; row += rows) {
+        const Piece piece{row, std::min(rows, job_.y.rows - row), col,
+                          std::min(cols, job_.y.cols - col)};
+        if (row == 0) right = hold(stream_, b_, col, piece.cols, at_.b, at_.b_scales);
+        if (col == 0 || rows < job_.y.rows)
+          left = hold(stream_, a_, row, piece.rows, at_.a, at_.a_scales);
+        multiply(piece, left, right);
+      }
   }
   [[nodiscard]] LeftOut left_out() const { return {a_.left_out, b_.left_out}; }
 
@@ -79,7 +87,7 @@ class UnitGemm {
   /// Where what a piece needs lies, if there is room.
   struct Places {
     bool is_there = false;
-    std::byte *a, *b, *a_scales, *b_scales, *sums;
+    std::byte *a = nullptr, *b = nullptr, *a_scales = nullptr, *b_scales = nullptr, *sums = nullptr;
   };
 
   static size_t bytes_of(const HeldOperand& x, int64_t rows) {
@@ -133,11 +141,10 @@ class UnitGemm {
     return matmul_refusal(units_.card(), whole).empty();
   }
 
-  void multiply(const Piece& piece) {
-    const Places at = place(piece.rows, piece.cols);
+  void multiply(const Piece& piece, const MatmulOperand& left, const MatmulOperand& right) {
     Matmul product = product_of(piece);
-    product.a = hold(stream_, b_, piece.col, piece.cols, at.b, at.b_scales);
-    product.b = hold(stream_, a_, piece.row, piece.rows, at.a, at.a_scales);
+    product.a = right;
+    product.b = left;
     product.a.transposed = !product.a.transposed;
     if (writes_y_) {
       write_y(piece, &product);
@@ -145,12 +152,12 @@ class UnitGemm {
     }
     product.d_type = are_integers_ ? MatmulType::int32 : MatmulType::fp32;
     product.d_leading = leading_of(piece.cols);
-    product.d = at.sums;
+    product.d = at_.sums;
     units_.multiply(product);
     for_each_place(stream_, piece.rows, piece.cols,
                    FinishEach{.g = job_,
                               .left_out = left_out(),
-                              .sums = at.sums,
+                              .sums = at_.sums,
                               .are_integers = are_integers_,
                               .leading = product.d_leading,
                               .row0 = piece.row,
@@ -165,6 +172,7 @@ class UnitGemm {
   Room room_;
   HeldOperand a_, b_;
   bool are_integers_;
+  Places at_{};    ///< of a piece
   bool writes_y_;  ///< nothing is left to do to a product's results
 };
 
@@ -173,10 +181,7 @@ class UnitGemm {
 bool multiply_by_units(Stream stream, const Gemm& op, const GemmJob& job, const WithUnits& with) {
   if (with.units == nullptr || stream == nullptr) return false;
   const RouteChoice choice =
-      choose_route(with.units->card(), {.a = op.a->spec,
-                                        .b = op.b->spec,
-                                        .sum = op.sum,
-                                        .a_is_gradient = op.time != TimeKind::gemm_fprop});
+      choose_route(with.units->card(), {.a = op.a->spec, .b = op.b->spec, .sum = op.sum});
   if (choice.route == Route::kernel) return false;
   UnitGemm gemm(stream, op, job, choice, with);
   gemm.run();

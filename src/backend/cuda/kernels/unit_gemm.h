@@ -6,7 +6,8 @@
 
 namespace ng::cuda {
 
-/// False: nothing was done, for there are no units or they have no route for such operands.
+/// False: nothing was done, for there are no units, they have no route for such operands, or there
+/// is no stream.
 bool multiply_by_units(Stream stream, const Gemm& op, const GemmJob& job, const WithUnits& with);
 
 /// By the kernels of gemm.cc: what rows touch that the units left out, of MX operands of 4 and 6
