@@ -6,7 +6,17 @@
 #include <cmath>
 #include <span>
 
+#include "format/operand.h"
+
 namespace ng {
+
+/// Whether units for FP8 may add the products of such operands.
+[[nodiscard]] inline bool may_be_fp8(const Operand& a, const Operand& b) {
+  const auto is_narrow = [](const ElementFormat& element) {
+    return element.kind == ElementKind::floating && element.bits <= 8;
+  };
+  return is_narrow(*a.element) && is_narrow(*b.element);
+}
 
 /// Of Σ a_k·b_k, whose products are exact in FP32. Half an FP32 unit of Σ|a||b| for each addition,
 /// in either order, and for a few roundings of scales. `is_fp8`: added as Hopper's units for FP8

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/cpu/gemm/job.h"
+#include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/route.h"
 #include "base/cuda_machine.h"
 #include "base/json.h"
@@ -27,10 +28,11 @@ std::string gemm_text(const GemmRecipe& gemm, std::string_view backend) {
 /// Of the card that `backend` has.
 cuda::Route route_of(const OperandSpec& a, const OperandSpec& b, SumOrder sum,
                      std::string_view backend) {
-  constexpr int kEmulated = 90;  // cuda_backend.h
-  const std::vector<CudaDevice> cards =
-      backend == "cuda" ? cuda_machine().devices : std::vector<CudaDevice>{};
-  const cuda::Card& card = cuda::card_like(cards.empty() ? kEmulated : cards.front().sm);
+  const auto sm_here = [] {
+    static const std::vector<CudaDevice> cards = cuda_machine().devices;  // loads the driver
+    return cards.empty() ? EmulatedCard{}.sm : cards.front().sm;
+  };
+  const cuda::Card& card = cuda::card_like(backend == "cuda" ? sm_here() : EmulatedCard{}.sm);
   return cuda::choose_route(card, {.a = a, .b = b, .sum = sum}).route;
 }
 

@@ -95,15 +95,6 @@ std::vector<float> values_of(Backend& reference, const TestedSource& source,
   return values.download();
 }
 
-/// Whether units for FP8 may add it.
-bool may_be_fp8(const TestedGemm& gemm) {
-  const auto is_narrow = [](const TestedSource& source) {
-    const ElementFormat& element = *source.spec.cast.element;
-    return element.kind == ElementKind::floating && element.bits <= 8;
-  };
-  return is_narrow(gemm.left) && is_narrow(gemm.right);
-}
-
 /// How far sums in another order may lie from `ref`'s, for each value; of BF16 results a step more.
 std::vector<double> bounds_of(Backend& reference, const TestedGemm& gemm,
                               const TestedValues& values) {
@@ -112,11 +103,12 @@ std::vector<double> bounds_of(Backend& reference, const TestedGemm& gemm,
   const std::span<const float> all_a(a), all_b(b);
   const auto k = static_cast<size_t>(gemm.left.spec.k_padded());
   const double alpha = hadamard_alpha(gemm.left.spec.hadamard.size);
+  const bool is_fp8 = may_be_fp8(gemm.left.spec.cast, gemm.right.spec.cast);
   std::vector<double> bounds;
   for (size_t row = 0; row < kLeftRows; ++row)
     for (size_t col = 0; col < kRightRows; ++col)
-      bounds.push_back(alpha * sum_bound(all_a.subspan(row * k, k), all_b.subspan(col * k, k),
-                                         may_be_fp8(gemm)));
+      bounds.push_back(alpha *
+                       sum_bound(all_a.subspan(row * k, k), all_b.subspan(col * k, k), is_fp8));
   return bounds;
 }
 

@@ -73,20 +73,16 @@ void check_gemm(const GemmCase& g) {
   const Matrix bias = Matrix(1, g.n).fill_uniform(82);
   const Matrix before = Matrix(g.m, g.n, 3, 2).fill_uniform(83);
   const Storage storage = g.bf16_sources || g.bf16_output ? Storage::bf16 : Storage::fp32;
-  const auto is_narrow = [](const Operand& cast) {
-    return cast.element->kind == ElementKind::floating && cast.element->bits <= 8;
-  };
   const auto of_units = [&](const Target& target) -> Bound {
     if (backend_of(target).sums_as_defined(left, right, g.sum)) return exactly;
-    return UnitsBound{
-        .a = values_of(left, a, Purpose::dgrad_grad),
-        .b = values_of(right, w, Purpose::dgrad_weight),
-        .k_padded = static_cast<size_t>(left.k_padded()),
-        .factor = hadamard_alpha(g.hadamard),
-        .is_rounded = g.bf16_output || g.round == Compute::bf16,
-        .is_fp8 = !is_emulated(target.backend) && is_narrow(g.left) && is_narrow(g.right),
-        .bias = bias,
-        .before = before};
+    return UnitsBound{.a = values_of(left, a, Purpose::dgrad_grad),
+                      .b = values_of(right, w, Purpose::dgrad_weight),
+                      .k_padded = static_cast<size_t>(left.k_padded()),
+                      .factor = hadamard_alpha(g.hadamard),
+                      .is_rounded = g.bf16_output || g.round == Compute::bf16,
+                      .is_fp8 = !is_emulated(target.backend) && may_be_fp8(g.left, g.right),
+                      .bias = bias,
+                      .before = before};
   };
   const auto run = [&](const Place& with) -> Results {
     const auto tensor = [&](const Matrix& m, bool bf16) {

@@ -6,6 +6,8 @@
 #include <array>
 #include <string_view>
 
+#include "base/error.h"
+
 namespace ng::cuda {
 namespace {
 
@@ -17,14 +19,6 @@ constexpr std::array<std::string_view, 7> kTypeNames = {"FP32", "BF16", "E4M3", 
 constexpr std::array<std::string_view, 7> kScaleNames = {
     "no scales",   "a tensor's scale", "scales of rows", "VEC16_UE4M3",
     "VEC32_UE8M0", "VEC128_32F",       "BLK128x128_32F"};
-
-bool is_fp8(Type type) { return type == Type::e4m3 || type == Type::e5m2; }
-
-int64_t bits_of(Type type) {
-  if (type == Type::fp32 || type == Type::int32) return 32;
-  if (type == Type::bf16) return 16;
-  return type == Type::e2m1 ? 4 : 8;
-}
 
 bool types_fit(const Matmul& p) {
   const Type a = p.a.type, b = p.b.type, d = p.d_type;
@@ -128,6 +122,17 @@ std::string refusal(const Card& card, const Matmul& p) {
 }
 
 }  // namespace
+
+int64_t bits_of(Type type) {
+  if (type == Type::fp32 || type == Type::int32) return 32;
+  if (type == Type::bf16) return 16;
+  return type == Type::e2m1 ? 4 : 8;
+}
+
+const ElementFormat& element_of(Type type) {
+  NG_CHECK(is_fp8(type) || type == Type::e2m1, name_of(type));
+  return element_format(type == Type::e5m2 ? "e5m2" : type == Type::e4m3 ? "e4m3" : "e2m1");
+}
 
 std::string_view name_of(Type type) { return kTypeNames[static_cast<size_t>(type)]; }
 std::string_view name_of(Scale scale) { return kScaleNames[static_cast<size_t>(scale)]; }

@@ -7,11 +7,18 @@
 #include <string_view>
 
 #include "backend/cuda/card.h"
+#include "format/table.h"
 
 namespace ng::cuda {
 
 enum class MatmulType : uint8_t { fp32, bf16, e4m3, e5m2, e2m1, int8, int32 };
 [[nodiscard]] std::string_view name_of(MatmulType type);
+[[nodiscard]] int64_t bits_of(MatmulType type);
+[[nodiscard]] constexpr bool is_fp8(MatmulType type) {
+  return type == MatmulType::e4m3 || type == MatmulType::e5m2;
+}
+/// Of FP4 and FP8.
+[[nodiscard]] const ElementFormat& element_of(MatmulType type);
 
 /// CUBLASLT_MATMUL_MATRIX_SCALE_...
 enum class MatmulScale : uint8_t {
@@ -49,6 +56,10 @@ struct Matmul {
 /// takes lines of 16 bytes only, but of BF16.
 [[nodiscard]] constexpr int64_t held_multiple(MatmulType type) {
   return type == MatmulType::bf16 ? 1 : type == MatmulType::e2m1 ? 32 : 16;
+}
+[[nodiscard]] constexpr int64_t filled_up(int64_t count, MatmulType type) {
+  const int64_t multiple = held_multiple(type);
+  return (count + multiple - 1) / multiple * multiple;
 }
 
 /// Where VEC16_UE4M3 and VEC32_UE8M0 have the scale of block `block` of `blocks` along K of a row:

@@ -113,11 +113,6 @@ std::vector<Plan> plans_of(const GemmForm& form) {
   return plans;
 }
 
-int64_t filled_up(int64_t count, Type type) {
-  const int64_t multiple = held_multiple(type);
-  return (count + multiple - 1) / multiple * multiple;
-}
-
 /// As the library sees it: matrices lie by columns, so y is yᵀ = B · Aᵀ and B comes first.
 Matmul matmul_of(const GemmForm& form, const Plan& plan) {
   const int64_t k = filled_up(form.a.k_padded(), plan.a.type);

@@ -4,52 +4,50 @@
 #include "base/json.h"
 #include "cli/models/recipe_on_model.h"
 #include "cli/output.h"
-#include "numbers/product.h"
+#include "nn/operand_role.h"
 #include "report/recipe_text.h"
 #include "speed/layer_speed.h"
 
 namespace ng::cli {
 namespace {
 
-/// A GEMM of a layer: y (rows, outputs) sums over k.
+/// A GEMM of a layer: y (a.rows, b.rows) sums over k.
 struct LayerGemm {
   const char* name;
-  const GemmRecipe& numbers;
-  int64_t rows, outputs, k;
+  OperandSpec a, b;
+  SumOrder sum;
 };
 
 std::vector<LayerGemm> gemms_of(const LayerKind& kind, int64_t tokens) {
-  return {{"fprop", kind.recipe.fprop, tokens, kind.outputs, kind.inputs},
-          {"dgrad", kind.recipe.dgrad, tokens, kind.inputs, kind.outputs},
-          {"wgrad", kind.recipe.wgrad, kind.outputs, kind.inputs, tokens}};
-}
-
-cuda::RouteChoice route_on(const cuda::Card& card, const LayerGemm& gemm) {
-  const GemmRecipe& numbers = gemm.numbers;
-  OperandSpec a{.cast = numbers.left, .rows = gemm.rows, .k = gemm.k, .hadamard = {}};
-  a.hadamard.size = numbers.hadamard;
-  a.k_multiple = k_multiple(numbers.left, numbers.right, a.hadamard);
-  OperandSpec b = a;
-  b.cast = numbers.right;
-  b.rows = gemm.outputs;
-  return cuda::choose_route(card, {.a = a, .b = b, .sum = numbers.sum});
+  const auto gemm = [&](const char* name, OperandRole left, int64_t rows, int64_t cols, int64_t k) {
+    const auto right = static_cast<OperandRole>(static_cast<int>(left) + 1);
+    LayerGemm made{name, operand_form(kind.recipe, left), operand_form(kind.recipe, right),
+                   gemm_of(kind.recipe, left).sum};
+    made.a.rows = rows, made.b.rows = cols;
+    made.a.k = made.b.k = k;
+    return made;
+  };
+  return {gemm("fprop", OperandRole::fprop_input, tokens, kind.outputs, kind.inputs),
+          gemm("dgrad", OperandRole::dgrad_grad, tokens, kind.inputs, kind.outputs),
+          gemm("wgrad", OperandRole::wgrad_grad, kind.outputs, kind.inputs, tokens)};
 }
 
 Json gemm_json(const LayerGemm& gemm) {
   Json cards = Json::object();
   for (const cuda::Card& card : cuda::cards()) {
-    const cuda::RouteChoice choice = route_on(card, gemm);
+    const cuda::RouteChoice choice =
+        cuda::choose_route(card, {.a = gemm.a, .b = gemm.b, .sum = gemm.sum});
     const bool has_units = choice.route != cuda::Route::kernel;
     cards[std::string(card.name)] = {{"route", cuda::name_of(choice.route)},
                                      {"left", has_units ? Json(text_of(choice.a)) : Json()},
                                      {"right", has_units ? Json(text_of(choice.b)) : Json()},
                                      {"why", choice.why}};
   }
-  return {{"left", describe(gemm.numbers.left)},
-          {"right", describe(gemm.numbers.right)},
-          {"rows", gemm.rows},
-          {"outputs", gemm.outputs},
-          {"k", gemm.k},
+  return {{"left", describe(gemm.a.cast)},
+          {"right", describe(gemm.b.cast)},
+          {"rows", gemm.a.rows},
+          {"outputs", gemm.b.rows},
+          {"k", gemm.a.k},
           {"cards", cards}};
 }
 

@@ -17,9 +17,7 @@ class Values {
   Values(const MatmulOperand& x, bool by_lines)
       : x_(x),
         by_lines_(by_lines),
-        codec_(element_format(x.type == Type::e5m2   ? "float8_e5m2"
-                              : x.type == Type::e2m1 ? "float4_e2m1fn"
-                                                     : "float8_e4m3fn")) {}
+        codec_(element_of(is_fp8(x.type) || x.type == Type::e2m1 ? x.type : Type::e4m3)) {}
 
   [[nodiscard]] float operator()(int64_t line, int64_t i) const {
     const int64_t at = by_lines_ ? line * x_.leading + i : i * x_.leading + line;

@@ -5,10 +5,6 @@ namespace {
 
 constexpr uintptr_t kLibraryLine = 16;  ///< bytes that FP8 and FP4 have to begin at a multiple of
 
-FloatGrid grid_of_type(MatmulType type) {
-  return grid_of(element_format(type == MatmulType::e5m2 ? "e5m2" : "e4m3"));
-}
-
 /// Late scales are those of rows, of the whole, and of a second level.
 bool has_late_scales(const CardOperand& x) {
   return (x.scales.data != nullptr && !x.blocked) || (x.second.data != nullptr && !x.folded);
@@ -20,9 +16,7 @@ const void* place_of(const CardOperand& x, const ElementFormat& element, const H
   const bool is_bf16 = element.short_name == "bf16";
   if (held.type == MatmulType::bf16)
     return !x.stored && is_bf16 && x.source.is_bf16 ? x.source.data : nullptr;
-  const bool is_same = (held.type == MatmulType::e4m3 && element.short_name == "e4m3") ||
-                       (held.type == MatmulType::e5m2 && element.short_name == "e5m2") ||
-                       (held.type == MatmulType::e2m1 && element.short_name == "e2m1");
+  const bool is_same = held.type != MatmulType::int8 && element.name == element_of(held.type).name;
   const int64_t multiple = held_multiple(held.type);
   const bool fits = x.codes.stride == x.k_padded && x.k_padded % multiple == 0 &&
                     x.rows % multiple == 0 && x.codes.bits == element.bits &&
@@ -146,8 +140,7 @@ HeldOperand held_operand(const CardOperand& x, const Operand& cast, const Held& 
   if (made.folds) {
     made.references = by_rows ? made.scales : room.take_all<float>(x.rows);
     made.left_out = room.take_all<uint32_t>(x.rows);
-    made.window =
-        fold_window(*cast.element, element_format(held.type == MatmulType::e5m2 ? "e5m2" : "e4m3"));
+    made.window = fold_window(*cast.element, element_of(held.type));
   }
   return made;
 }
@@ -160,28 +153,27 @@ void find_scales(Stream stream, const HeldOperand& x) {
                    PutLateScales{x.from, x.scales, x.is_late});
 }
 
-/// Rows `first` ... of an operand, as the library takes them.
 MatmulOperand hold(Stream stream, const HeldOperand& x, int64_t first, int64_t rows,
                    std::byte* values, std::byte* block_scales) {
   MatmulOperand made{.type = x.held.type, .leading = x.leading, .scale = x.held.scale};
   if (x.in_place != nullptr) {
     const bool is_turned = !x.from.stored && x.from.is_turned;
-    const int64_t bits = held_multiple(x.held.type) == 1 ? 16 : x.from.codes.bits;
     const int64_t elements = is_turned ? first : first * x.leading;
-    made.data = static_cast<const uint8_t*>(x.in_place) + elements * bits / 8;
+    made.data = static_cast<const uint8_t*>(x.in_place) + elements * bits_of(x.held.type) / 8;
     made.transposed = is_turned;
   } else {
     const int64_t across = x.held.type == MatmulType::e2m1 ? x.k_held() / 2 : x.k_held();
-    for_each_place(stream, x.rows_held(rows), across,
-                   HoldEach{.from = x.from,
-                            .first = first,
-                            .to = values,
-                            .leading = x.leading,
-                            .type = x.held.type,
-                            .has_block_scales = x.has_block_scales(),
-                            .grid = grid_of_type(x.held.type),
-                            .references = x.references,
-                            .left_out = x.left_out});
+    for_each_place(
+        stream, x.rows_held(rows), across,
+        HoldEach{.from = x.from,
+                 .first = first,
+                 .to = values,
+                 .leading = x.leading,
+                 .type = x.held.type,
+                 .has_block_scales = x.has_block_scales(),
+                 .grid = is_fp8(x.held.type) ? grid_of(element_of(x.held.type)) : FloatGrid{},
+                 .references = x.references,
+                 .left_out = x.left_out});
     made.data = values;
   }
   made.scales = x.held.scale == MatmulScale::outer ? x.scales + first : x.scales;

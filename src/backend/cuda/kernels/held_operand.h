@@ -58,15 +58,12 @@ struct HeldOperand {
   [[nodiscard]] bool has_block_scales() const {
     return held.scale == MatmulScale::vec16_ue4m3 || held.scale == MatmulScale::vec32_ue8m0;
   }
-  [[nodiscard]] int64_t k_held() const { return up_to(from.k_padded, held_multiple(held.type)); }
+  [[nodiscard]] int64_t k_held() const { return filled_up(from.k_padded, held.type); }
   [[nodiscard]] int64_t blocks() const { return k_held() / block(); }
-  [[nodiscard]] int64_t rows_held(int64_t rows) const {
-    return up_to(rows, held_multiple(held.type));
-  }
+  [[nodiscard]] int64_t rows_held(int64_t rows) const { return filled_up(rows, held.type); }
   [[nodiscard]] size_t bytes(int64_t rows) const {
     if (in_place != nullptr) return 0;
-    const int64_t bits = held.type == MatmulType::bf16 ? 16 : held.type == MatmulType::e2m1 ? 4 : 8;
-    return static_cast<size_t>(rows_held(rows) * k_held() * bits / 8);
+    return static_cast<size_t>(rows_held(rows) * k_held() * bits_of(held.type) / 8);
   }
   [[nodiscard]] size_t scale_bytes(int64_t rows) const {
     return has_block_scales() ? static_cast<size_t>(block_scale_bytes(rows_held(rows), blocks()))
