@@ -9,6 +9,7 @@
 #include "base/version.h"
 #include "comm/agreement.h"
 #include "comm/mpi_comm.h"
+#include "comm/tcp_comm.h"
 
 namespace ng {
 namespace {
@@ -29,6 +30,18 @@ std::optional<int> first_number(std::initializer_list<const char*> names) {
   return {};
 }
 
+/// What torchrun says, and whoever sets the same words. Where its own store listens on that port,
+/// ranks meet at the next.
+tcp::Address meeting_place() {
+  const char* const shared = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
+  const bool is_taken = shared != nullptr && std::string_view(shared) == "True";
+  return {std::getenv("MASTER_ADDR"), number("MASTER_PORT").value_or(0) + (is_taken ? 1 : 0)};
+}
+bool has_meeting_place() {
+  const char* const host = std::getenv("MASTER_ADDR");
+  return host != nullptr && *host != '\0' && number("MASTER_PORT").value_or(0) > 0;
+}
+
 /// The one group that all of the program's ranks are in: there is one MPI to a process.
 std::unique_ptr<Comm>& the_world() {
   static std::unique_ptr<Comm> world;
@@ -45,7 +58,9 @@ std::unique_ptr<Comm> meet(const std::string& problem) {
                                         started.ranks),
                  .remedy = fmt::format("srun --mpi=pmix -n {} ..., or one process: srun -n 1 ...",
                                        started.ranks)});
-  std::unique_ptr<Comm> all = mpi::world();
+  const bool is_mpi = started.starter != kTorchrun;
+  std::unique_ptr<Comm> all =
+      is_mpi ? mpi::world() : tcp::world(meeting_place(), started.rank, started.ranks);
   if (all->ranks() != started.ranks)
     throw Error({.place = "MPI",
                  .problem = fmt::format("{} ranks were started, but MPI sees {}", started.ranks,
@@ -70,8 +85,15 @@ Launch launch() {
     launch.starter = kSrun;
   } else if (const std::optional<int> tasks = number("SLURM_STEP_NUM_TASKS")) {
     if (*tasks > 1) launch = {number("SLURM_PROCID").value_or(0), *tasks, kSrun, false};
+  } else if (const std::optional<int> of_torch = number("WORLD_SIZE");
+             of_torch && number("RANK") && has_meeting_place()) {
+    launch = {*number("RANK"), *of_torch, kTorchrun};
   }
-  return launch.rank < launch.ranks ? launch : Launch{};
+  if (launch.rank >= launch.ranks) return {};
+  launch.local_rank = first_number({"OMPI_COMM_WORLD_LOCAL_RANK", "PMIX_LOCAL_RANK",
+                                    "SLURM_LOCALID", "MPI_LOCALRANKID", "LOCAL_RANK"})
+                          .value_or(0);
+  return launch;
 }
 
 Comm& world() {

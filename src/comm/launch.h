@@ -1,4 +1,4 @@
-// How this process was started: alone, or by mpirun or srun as one of several ranks.
+// How this process was started: alone, or by mpirun, srun or torchrun as one of several ranks.
 #pragma once
 
 #include <string>
@@ -8,21 +8,24 @@
 
 namespace ng {
 
-inline constexpr std::string_view kMpirun = "mpirun", kSrun = "srun --mpi=pmix";
+inline constexpr std::string_view kMpirun = "mpirun", kSrun = "srun --mpi=pmix",
+                                  kTorchrun = "torchrun";
 
 /// This process as who started it sees it, by the environment alone.
 struct Launch {
   int rank = 0, ranks = 1;
   std::string_view starter{};  ///< the command that started it so; empty: a plain start
   bool can_meet = true;        ///< whether the starter tells ranks how to find one another
+  int local_rank = 0;          ///< among those of this host
 };
 /// Open MPI's mpirun, and srun with PMIx or PMI, say so; tasks of srun without these are ranks that
-/// cannot meet; a plain start is one rank.
+/// cannot meet. torchrun says RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as whoever may who
+/// starts ranks by hand. A plain start is one rank.
 [[nodiscard]] Launch launch();
 
 /// All ranks of the program. The first call meets the others, of which one_rank() has none; MPI is
-/// touched by nothing else. Throws Error where ranks cannot meet, SharedFailure where they run
-/// different versions or one has failed before it came here.
+/// touched by nothing else, and torchrun's meet by TCP. Throws Error where ranks cannot meet,
+/// SharedFailure where they run different versions or one has failed before it came here.
 [[nodiscard]] Comm& world();
 
 /// Whether there is nobody to meet, or world() has met them.

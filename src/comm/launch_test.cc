@@ -15,9 +15,10 @@ namespace {
 class LaunchBy : public ::testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name :
-         {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PMI_SIZE",
-          "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_PROCID"})
+    for (const char* name : {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
+                             "PMI_RANK", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS",
+                             "SLURM_PROCID", "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+                             "LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"})
       ::unsetenv(name);
   }
   static void set(const char* name, const char* value) { ::setenv(name, value, 1); }
@@ -40,6 +41,21 @@ TEST_F(LaunchBy, MpirunOfOneRankIsNoPlainStart) {
   set("OMPI_COMM_WORLD_RANK", "0");
   expect(0, 1, true);
   EXPECT_EQ(launch().starter, kMpirun);
+}
+
+TEST_F(LaunchBy, Torchrun) {
+  set("RANK", "2");
+  set("WORLD_SIZE", "4");
+  expect(0, 1, true);  // of a program that knows its rank and no place to meet
+  set("MASTER_ADDR", "host");
+  set("MASTER_PORT", "29500");
+  expect(2, 4, true);
+  EXPECT_EQ(launch().starter, kTorchrun);
+  EXPECT_EQ(launch().local_rank, 0);
+  set("LOCAL_RANK", "1");
+  EXPECT_EQ(launch().local_rank, 1);
+  set("OMPI_COMM_WORLD_SIZE", "1");
+  expect(0, 1, true);
 }
 
 TEST_F(LaunchBy, ABatchScriptOfSeveralTasksIsAlone) {
