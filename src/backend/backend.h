@@ -9,7 +9,9 @@
 #include <string_view>
 #include <type_traits>
 
+#include "backend/device_messages.h"
 #include "backend/operations.h"
+#include "backend/repeated_step.h"
 #include "base/threads.h"
 
 namespace ng {
@@ -37,13 +39,22 @@ class Backend {
   /// Whether the host's own code, a transport's say, may read and write it in place.
   [[nodiscard]] virtual bool is_in_hosts_reach() const { return true; }
 
+  /// Which device the memory is of, among those of all hosts; empty: messages go by the host's
+  /// memory. Ranks whose backends all name another one may have DeviceMessages.
+  [[nodiscard]] virtual std::string device_address() const { return {}; }
+  /// Of rank `rank` of `ranks`; called by all of them.
+  virtual std::unique_ptr<DeviceMessages> make_device_messages(int /* rank */, int /* ranks */,
+                                                               const FromFirst& /* share */) {
+    return nullptr;
+  }
+
   /// Bytes of storage that Prepare needs: 0 where the backend reads the source in place.
   [[nodiscard]] virtual size_t operand_bytes(const OperandSpec& spec) const = 0;
 
-  /// Whether a Gemm of such operands has the bits of `ref`; else its sums are in another order.
-  [[nodiscard]] virtual bool sums_as_defined(const OperandSpec& /* a */, const OperandSpec& /* b */,
-                                             SumOrder /* sum */) const {
-    return true;
+  /// By what a Gemm of such operands adds its products.
+  [[nodiscard]] virtual SumUnits sum_units(const OperandSpec& /* a */, const OperandSpec& /* b */,
+                                           SumOrder /* sum */) const {
+    return SumUnits::defined;
   }
 
   /// Throws Unsupported where the backend lacks the operation or one of its tensors' types.
@@ -53,6 +64,15 @@ class Backend {
   /// dry run, so that what a backend lacks is said before the first step. The tensors of a dry run
   /// have types and no memory.
   virtual void require(const Operation& /* operation */) const {}
+
+  /// For operations that come again in each step. Not to outlive the backend.
+  virtual std::unique_ptr<RepeatedStep> make_repeated_step() {
+    return std::make_unique<RepeatedStep>();
+  }
+
+  /// Seconds of operations so far, where the host's clock only sees how they are sent to a device:
+  /// of what had ended when memory was downloaded last. null: the host's clock says them.
+  [[nodiscard]] virtual const TimeByKind* device_seconds() const { return nullptr; }
 };
 
 /// perform(op) where it can be called with the operation: a backend is a set of overloads. Throws

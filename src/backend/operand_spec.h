@@ -25,6 +25,10 @@ struct Hadamard {
   int size = 0;  ///< 0 (none), 16, 32, 64 or 128
   /// Sign j is negative iff bit j % 32 of word j / 32 is set.
   std::array<uint32_t, 4> signs{};
+  RandomKey key{};  ///< signs_of() it and `gemm`, where they are drawn
+  uint32_t gemm = 0;
+
+  [[nodiscard]] bool is_drawn() const { return key.purpose == Purpose::hadamard_signs; }
   friend bool operator==(const Hadamard&, const Hadamard&) = default;
 };
 

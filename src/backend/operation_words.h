@@ -2,8 +2,10 @@
 // outputs.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <string_view>
 
 #include "format/table.h"
@@ -28,6 +30,12 @@ enum class TimeKind : uint8_t {
 constexpr size_t kTimeKinds = 12;
 [[nodiscard]] std::string_view name_of(TimeKind kind);
 
+/// Seconds per kind of operation.
+using TimeByKind = std::array<double, kTimeKinds>;
+[[nodiscard]] inline double total_seconds(const TimeByKind& seconds) {
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0);
+}
+
 /// Numbers of everything that is not a linear GEMM.
 enum class Compute : uint8_t { fp32, bf16 };
 /// As what activations are stored then.
@@ -41,6 +49,13 @@ enum class SumOrder : uint8_t {
   tile32,  ///< as matrix tiles of BF16 sum: by 32 along K
 };
 [[nodiscard]] std::string_view name_of(SumOrder sum);
+
+/// By what they are added, where a backend does.
+enum class SumUnits : uint8_t {
+  defined,  ///< in that order: the bits of `ref`
+  fp32,     ///< in FP32, in an order of its own
+  fp8,      ///< the same, with as few bits as Hopper's units for FP8 [backend/sum_bound.h]
+};
 
 /// What happens to an output that already holds values.
 enum class Into : uint8_t {

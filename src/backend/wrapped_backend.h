@@ -26,12 +26,18 @@ class WrappedBackend : public Backend {
   [[nodiscard]] size_t operand_bytes(const OperandSpec& spec) const override {
     return backend_->operand_bytes(spec);
   }
-  [[nodiscard]] bool sums_as_defined(const OperandSpec& a, const OperandSpec& b,
-                                     SumOrder sum) const override {
-    return backend_->sums_as_defined(a, b, sum);
+  [[nodiscard]] SumUnits sum_units(const OperandSpec& a, const OperandSpec& b,
+                                   SumOrder sum) const override {
+    return backend_->sum_units(a, b, sum);
   }
   void execute(const Operation& operation) override { backend_->execute(operation); }
   void require(const Operation& operation) const override { backend_->require(operation); }
+  [[nodiscard]] const TimeByKind* device_seconds() const override {
+    return backend_->device_seconds();
+  }
+
+ protected:
+  [[nodiscard]] Backend& wrapped() { return *backend_; }
 
  private:
   std::unique_ptr<Backend> backend_;

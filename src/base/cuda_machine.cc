@@ -78,6 +78,11 @@ CudaMachine cuda_machine() {
     const size_t is = get_version();
     machine.cublaslt = fmt::format("{}.{}", is / 10000, is % 10000 / 100);
   }
+  const Library nccl("libnccl.so.2");
+  int (*get_nccl_version)(int*) = nullptr;
+  int is = 0;
+  if (nccl.find("ncclGetVersion", get_nccl_version) && get_nccl_version(&is) == 0)
+    machine.nccl = fmt::format("{}.{}", is / 10000, is % 10000 / 100);
   return machine;
 }
 

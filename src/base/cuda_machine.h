@@ -1,5 +1,5 @@
-// What of NVIDIA's is on this machine. Both libraries are looked for when they are asked for:
-// nothing is linked to them.
+// What of NVIDIA's is on this machine. Libraries are looked for when they are asked for: nothing is
+// linked to them.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,7 @@ struct CudaMachine {
   std::optional<std::string> driver;  ///< the CUDA that it serves, "13.0"; none: no driver
   std::vector<CudaDevice> devices;
   std::optional<std::string> cublaslt;  ///< its version, "13.1"; none: not found
+  std::optional<std::string> nccl;      ///< the same
 };
 
 [[nodiscard]] CudaMachine cuda_machine();

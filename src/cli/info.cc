@@ -33,11 +33,9 @@ Json cuda_json(const CudaMachine& machine) {
   const auto text_or_null = [](const std::optional<std::string>& text) {
     return text ? Json(*text) : Json();
   };
-  return {{"built", !cuda_architectures().empty()},
-          {"architectures", cuda_architectures()},
-          {"driver", text_or_null(machine.driver)},
-          {"devices", devices},
-          {"cublaslt", text_or_null(machine.cublaslt)}};
+  return {{"built", !cuda_architectures().empty()},     {"architectures", cuda_architectures()},
+          {"driver", text_or_null(machine.driver)},     {"devices", devices},
+          {"cublaslt", text_or_null(machine.cublaslt)}, {"nccl", text_or_null(machine.nccl)}};
 }
 
 std::string cuda_text(const CudaMachine& machine) {
@@ -45,9 +43,10 @@ std::string cuda_text(const CudaMachine& machine) {
   const std::string built =
       cards.empty() ? "not built" : fmt::format("built for sm_{}", fmt::join(cards, " "));
   if (!machine.driver) return built + "; no driver here";
-  return fmt::format("{}; a driver for CUDA {} and {} here, cuBLASLt {}", built, *machine.driver,
+  return fmt::format("{}; a driver for CUDA {} and {} here, cuBLASLt {}, NCCL {}", built,
+                     *machine.driver,
                      counted(static_cast<int64_t>(machine.devices.size()), "device"),
-                     machine.cublaslt.value_or("not found"));
+                     machine.cublaslt.value_or("not found"), machine.nccl.value_or("not found"));
 }
 
 void info(const InfoArgs& args) {

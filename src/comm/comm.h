@@ -8,8 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
+#include "backend/device_messages.h"
 #include "base/error.h"
 #include "comm/traffic_kind.h"
 
@@ -101,6 +103,12 @@ class Comm {
     Comm& comm_;
   };
 
+  /// Where memory_messages.h keeps what the devices of these ranks send by, once it has asked; null
+  /// where they have no way to one another.
+  [[nodiscard]] std::optional<std::unique_ptr<DeviceMessages>>& device_messages() {
+    return device_messages_;
+  }
+
   /// Bytes that this rank has sent to others, by what they were; its own pieces do not count.
   [[nodiscard]] const BytesByTraffic& sent() const { return sent_; }
   /// What this rank has sent in another group counts here, too.
@@ -124,6 +132,7 @@ class Comm {
 
   int rank_, ranks_;
   Comm* seen_in_ = nullptr;
+  std::optional<std::unique_ptr<DeviceMessages>> device_messages_;
   BytesByTraffic sent_{};
   std::atomic<const char*> primitive_{nullptr};
   std::atomic<std::chrono::steady_clock::rep> since_{0};

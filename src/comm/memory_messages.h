@@ -1,5 +1,6 @@
 // Messages whose bytes lie in a backend's memory. A transport reads and writes the host's: where a
-// backend's is out of its reach, they go through copies there.
+// backend's is out of its reach, they go from device to device, or through copies at the hosts
+// where devices have no way to one another: ranks that share one, or lack NCCL.
 #pragma once
 
 #include "backend/backend.h"

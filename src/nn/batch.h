@@ -26,6 +26,8 @@ struct Batch {
                              ///< empty: at the sequence's beginning
   double target_count = 0;   ///< targets that count in the whole step, all micro-batches
   KvCache* cache = nullptr;  ///< generation only
+  /// What gradients of the sum of losses are multiplied by.
+  [[nodiscard]] float loss_scale() const { return static_cast<float>(1.0 / target_count); }
   [[nodiscard]] int64_t tokens() const { return at.sequences * at.length; }
 };
 

@@ -78,7 +78,7 @@ Tensor Head::loss_and_gradient(Run& run, Source& x, const Batch& batch, double* 
   const int64_t tokens = x.values().rows;
   const Tensor dx = run.tensor_like(x.values());
   const Tensor losses = run.tensor(1, tokens, fp32_format());
-  const auto scale = static_cast<float>(1.0 / batch.target_count);
+  const float scale = batch.loss_scale();
 
   // A carrier must start from nothing and lies in FP32, so where the gradient already holds earlier
   // contributions or is BF16, a product of its own is made and added.

@@ -6,9 +6,10 @@
 namespace ng {
 namespace {
 
-std::array<uint32_t, 4> signs_for(HadamardSigns signs, const RandomKey& key, uint32_t gemm) {
-  if (signs == HadamardSigns::none) return {};
-  return signs == HadamardSigns::fixed ? fixed_signs() : signs_of(key, gemm);
+Hadamard hadamard_of(int size, HadamardSigns signs, const RandomKey& key, uint32_t gemm) {
+  if (signs == HadamardSigns::none) return {.size = size};
+  if (signs == HadamardSigns::fixed) return {.size = size, .signs = fixed_signs()};
+  return {.size = size, .signs = signs_of(key, gemm), .key = key, .gemm = gemm};
 }
 
 }  // namespace
@@ -58,7 +59,7 @@ OperandSpec Linear::spec(OperandRole role, int64_t tokens, const Run& run) const
                         .step = run.evaluating() || is_lasting ? 0 : run.moment().step,
                         .purpose = Purpose::hadamard_signs,
                         .micro = 0};
-    spec.hadamard = {gemm.hadamard, signs_for(gemm.hadamard_signs, key, gemm_group(role))};
+    spec.hadamard = hadamard_of(gemm.hadamard, gemm.hadamard_signs, key, gemm_group(role));
   }
   return spec;
 }

@@ -3,6 +3,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/ref/ref_backend.h"
+#include "comm/launch.h"
 
 namespace ng {
 
@@ -11,11 +12,16 @@ std::span<const BackendRow> backend_rows() {
       {"ref", [](Threads threads, uint64_t /* order */) { return make_ref_backend(threads); }},
       {"cpu", [](Threads threads, uint64_t /* order */) { return make_cpu_backend(threads); }},
 #ifdef NG_CUDA_CARDS  // the program, where nvcc was
-      {"cuda", [](Threads /* its own */, uint64_t /* order */) { return make_cuda_backend(false); },
+      {"cuda",
+       [](Threads /* its own */, uint64_t /* order */) {
+         return make_cuda_backend(false, launch().local_rank);
+       },
        false, NG_CUDA_CARDS},
       {"cuda-exact",
-       [](Threads /* its own */, uint64_t /* order */) { return make_cuda_backend(true); }, false,
-       NG_CUDA_CARDS},
+       [](Threads /* its own */, uint64_t /* order */) {
+         return make_cuda_backend(true, launch().local_rank);
+       },
+       false, NG_CUDA_CARDS},
 #endif
   };
   return kRows;

@@ -2,10 +2,8 @@
 // are, and the stack on which forward leaves tensors for backward.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
-#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,12 +46,6 @@ class OperandObserver {
   virtual void operand(const PackedOperand& packed, const ConstView& source, std::string_view layer,
                        std::string_view role) = 0;
 };
-
-/// Seconds per kind of operation.
-using TimeByKind = std::array<double, kTimeKinds>;
-[[nodiscard]] inline double total_seconds(const TimeByKind& seconds) {
-  return std::accumulate(seconds.begin(), seconds.end(), 0.0);
-}
 
 class Run {
  public:
@@ -103,9 +95,9 @@ class Run {
                        from.size_bytes());
     return values;
   }
-  /// Where the time went since the last reset.
-  [[nodiscard]] const TimeByKind& seconds() const { return seconds_; }
-  void reset_seconds() { seconds_ = {}; }
+  /// Where the time went since the last reset; of a device, up to the last value that was read.
+  [[nodiscard]] TimeByKind seconds() const;
+  void reset_seconds();
   /// Time of what is no operation.
   void add_seconds(TimeKind kind, double seconds) {
     seconds_[static_cast<size_t>(kind)] += seconds;
@@ -290,6 +282,7 @@ class Run {
   RankGroups ranks_;
   Moment moment_;
   TimeByKind seconds_{};
+  TimeByKind device_seconds_at_reset_{};
   std::vector<Persistent> persistents_;
   std::unordered_set<std::string> names_;  // of typed persistents
   std::span<std::byte> arena_memory_;

@@ -41,6 +41,10 @@ class DataParallel {
   /// Of the numbers of all ranks.
   [[nodiscard]] int64_t sum(int64_t of_rank);
 
+  /// Whether what it does in a step are operations alone: nothing is sent, and no sum is the
+  /// host's.
+  [[nodiscard]] bool is_left_to_backend() const { return is_alone() && !is_global(); }
+
   /// Before the first micro-batch of a step: no loss yet.
   void start(StepControl* control);
   /// Where micro-batch `micro` of this rank adds its loss.

@@ -97,18 +97,17 @@ std::vector<float> values_of(Backend& reference, const TestedSource& source,
 
 /// How far sums in another order may lie from `ref`'s, for each value; of BF16 results a step more.
 std::vector<double> bounds_of(Backend& reference, const TestedGemm& gemm,
-                              const TestedValues& values) {
+                              const TestedValues& values, SumUnits units) {
   const std::vector<float> a = values_of(reference, gemm.left, values.left);
   const std::vector<float> b = values_of(reference, gemm.right, values.right);
   const std::span<const float> all_a(a), all_b(b);
   const auto k = static_cast<size_t>(gemm.left.spec.k_padded());
   const double alpha = hadamard_alpha(gemm.left.spec.hadamard.size);
-  const bool is_fp8 = may_be_fp8(gemm.left.spec.cast, gemm.right.spec.cast);
   std::vector<double> bounds;
   for (size_t row = 0; row < kLeftRows; ++row)
     for (size_t col = 0; col < kRightRows; ++col)
       bounds.push_back(alpha *
-                       sum_bound(all_a.subspan(row * k, k), all_b.subspan(col * k, k), is_fp8));
+                       sum_bound(all_a.subspan(row * k, k), all_b.subspan(col * k, k), units));
   return bounds;
 }
 
@@ -116,9 +115,10 @@ void compare(Backend& backend, Backend& reference, const TestedGemm& gemm,
              const TestedValues& values) {
   const std::vector<float> got = product(backend, gemm, values),
                            want = product(reference, gemm, values);
-  const bool is_exact = backend.sums_as_defined(gemm.left.spec, gemm.right.spec, gemm.sum);
+  const SumUnits units = backend.sum_units(gemm.left.spec, gemm.right.spec, gemm.sum);
+  const bool is_exact = units == SumUnits::defined;
   const std::vector<double> bounds =
-      is_exact ? std::vector<double>(want.size()) : bounds_of(reference, gemm, values);
+      is_exact ? std::vector<double>(want.size()) : bounds_of(reference, gemm, values, units);
   for (size_t i = 0; i < want.size(); ++i) {
     if (float_bits(got[i]) == float_bits(want[i]) || (std::isnan(got[i]) && std::isnan(want[i])))
       continue;

@@ -10,7 +10,7 @@ namespace ng {
 
 /// Runs the GEMMs of `recipes`, each distinct one once, on small known matrices in `backend` and in
 /// `reference`, activations and outputs stored as `compute` says, and compares the products to the
-/// bit, or where the backend sums in an order of its own [Backend::sums_as_defined] by how far that
+/// bit, or where the backend sums in an order of its own [Backend::sum_units] by how far that
 /// can be off. Returns how many GEMMs there are. Throws Error naming the first that differs.
 int self_check(Backend& backend, Backend& reference, std::span<const LinearRecipe> recipes,
                Compute compute);

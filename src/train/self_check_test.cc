@@ -38,11 +38,11 @@ TEST(SelfCheck, EqualGemmsRunOnce) {
 /// Leaves products as they are.
 class WithoutProducts final : public WrappedBackend {
  public:
-  WithoutProducts(std::unique_ptr<Backend> backend, bool sums_as_defined)
-      : WrappedBackend(std::move(backend)), sums_as_defined_(sums_as_defined) {}
-  [[nodiscard]] bool sums_as_defined(const OperandSpec& /* a */, const OperandSpec& /* b */,
-                                     SumOrder /* sum */) const override {
-    return sums_as_defined_;
+  WithoutProducts(std::unique_ptr<Backend> backend, SumUnits units)
+      : WrappedBackend(std::move(backend)), units_(units) {}
+  [[nodiscard]] SumUnits sum_units(const OperandSpec& /* a */, const OperandSpec& /* b */,
+                                   SumOrder /* sum */) const override {
+    return units_;
   }
   [[nodiscard]] std::string_view name() const override { return "without products"; }
   void execute(const Operation& operation) override {
@@ -50,15 +50,16 @@ class WithoutProducts final : public WrappedBackend {
   }
 
  private:
-  bool sums_as_defined_;
+  SumUnits units_;
 };
 
 TEST(SelfCheck, AWrongProductIsRefused) {
   const auto reference = make_backend("ref", {1});
   const std::vector<LinearRecipe> recipes = {layer_of("mxfp4-all")};
-  for (const bool as_defined : {true, false}) {
-    WithoutProducts nothing(make_backend("ref", {1}), as_defined);
-    EXPECT_THROW(self_check(nothing, *reference, recipes, Compute::fp32), Error) << as_defined;
+  for (const SumUnits units : {SumUnits::defined, SumUnits::fp32, SumUnits::fp8}) {
+    WithoutProducts nothing(make_backend("ref", {1}), units);
+    EXPECT_THROW(self_check(nothing, *reference, recipes, Compute::fp32), Error)
+        << static_cast<int>(units);
   }
 }
 

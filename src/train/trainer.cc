@@ -50,6 +50,7 @@ void Trainer::record_programs(const Recipe& recipe) {
       forward_backward(0);
       update(0, 0.0f);
     }));
+    repeated_steps_.push_back(run_.backend().make_repeated_step());
     diagnosis_programs_.push_back(in_phase([&] {
       forward_backward(0);
       forget_step();
@@ -165,6 +166,19 @@ void Trainer::forget_step() {
   parallel_.forget_step();
 }
 
+bool Trainer::is_left_to_backend() const {
+  return parallel_.is_left_to_backend() && !reports_details_ && !gradient_observer_;
+}
+
+StepNumbers Trainer::numbers_of(int64_t step, float lr) const {
+  const OptimizerNumbers numbers = optimizer_->numbers_of({}, lr, step);
+  return {.step = static_cast<uint32_t>(step),
+          .lr = numbers.lr,
+          .correction1 = numbers.correction1,
+          .correction2 = numbers.correction2,
+          .loss_scale = train_batch(0).loss_scale()};
+}
+
 StepReport Trainer::step(int64_t step, float lr) {
   run_.ranks().world().note_step(step);
   const BytesByTraffic sent_before = run_.ranks().sent();
@@ -176,14 +190,21 @@ StepReport Trainer::step(int64_t step, float lr) {
   const std::vector<Program>& programs = updates ? train_programs_ : diagnosis_programs_;
   if (reports_details_) operand_errors_.forget();
   run_.set_operand_observer(reports_details_ ? &operand_errors_ : nullptr);
-  run_.replay(programs[static_cast<size_t>(phase_)], [&] {
-    forward_backward(step);
-    if (gradient_observer_) gradient_observer_();
-    if (updates)
-      update(step, lr);
-    else
-      forget_step();
-  });
+  const auto phase = static_cast<size_t>(phase_);
+  const auto operations = [&] {
+    run_.replay(programs[phase], [&] {
+      forward_backward(step);
+      if (gradient_observer_) gradient_observer_();
+      if (updates)
+        update(step, lr);
+      else
+        forget_step();
+    });
+  };
+  if (updates && is_left_to_backend())
+    repeated_steps_[phase]->run(numbers_of(step, lr), operations);
+  else
+    operations();
   run_.set_operand_observer(nullptr);
   const StepControl control = run_.read(control_);  // the one read of the step
   parallel_.share_largest();

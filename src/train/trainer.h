@@ -109,6 +109,9 @@ class Trainer {
   void forward_backward(int64_t step);
   void update(int64_t step, float lr);
   void forget_step();
+  /// Whether the host reads and writes nothing between the first operation of a step and its last.
+  [[nodiscard]] bool is_left_to_backend() const;
+  [[nodiscard]] StepNumbers numbers_of(int64_t step, float lr) const;
   [[nodiscard]] StepReport report_of(const StepControl& control);
   void evaluate_body();
   [[nodiscard]] Batch train_batch(int64_t micro) const;
@@ -123,8 +126,9 @@ class Trainer {
   std::optional<SharedScales> shared_scales_;  // once states are claimed
   std::optional<Dpo> dpo_;
   int phase_ = 0;
-  int64_t targets_ = 0;                       // that count in the present step, all micro-batches
-  std::vector<Program> train_programs_;       // by phase
+  int64_t targets_ = 0;                  // that count in the present step, all micro-batches
+  std::vector<Program> train_programs_;  // by phase
+  std::vector<std::unique_ptr<RepeatedStep>> repeated_steps_;  // of train_programs_
   std::vector<Program> diagnosis_programs_;   // by phase: a step without its update
   std::vector<Program> evaluation_programs_;  // by phase
   DeviceBatch tokens_;                        // all micro-batches, then the evaluation batch

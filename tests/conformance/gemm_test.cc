@@ -36,7 +36,8 @@ struct UnitsBound {
   std::vector<float> a, b;  ///< values, [rows][k_padded]
   size_t k_padded;
   double factor;
-  bool is_rounded, is_fp8;
+  bool is_rounded;
+  SumUnits units;
   const Matrix& bias;
   const Matrix& before;
 
@@ -46,7 +47,7 @@ struct UnitsBound {
     double size = std::abs(bias.at(0, col)) + std::abs(before.at(row, col));
     for (size_t k = 0; k < k_padded; ++k)
       size += factor * std::abs(static_cast<double>(x[k]) * z[k]);
-    return factor * sum_bound(x, z, is_fp8) + (8 * kUnit + (is_rounded ? 0x1p-7 : 0.0)) * size;
+    return factor * sum_bound(x, z, units) + (8 * kUnit + (is_rounded ? 0x1p-7 : 0.0)) * size;
   }
 };
 
@@ -74,13 +75,14 @@ void check_gemm(const GemmCase& g) {
   const Matrix before = Matrix(g.m, g.n, 3, 2).fill_uniform(83);
   const Storage storage = g.bf16_sources || g.bf16_output ? Storage::bf16 : Storage::fp32;
   const auto of_units = [&](const Target& target) -> Bound {
-    if (backend_of(target).sums_as_defined(left, right, g.sum)) return exactly;
+    const SumUnits units = backend_of(target).sum_units(left, right, g.sum);
+    if (units == SumUnits::defined) return exactly;
     return UnitsBound{.a = values_of(left, a, Purpose::dgrad_grad),
                       .b = values_of(right, w, Purpose::dgrad_weight),
                       .k_padded = static_cast<size_t>(left.k_padded()),
                       .factor = hadamard_alpha(g.hadamard),
                       .is_rounded = g.bf16_output || g.round == Compute::bf16,
-                      .is_fp8 = !is_emulated(target.backend) && may_be_fp8(g.left, g.right),
+                      .units = units,
                       .bias = bias,
                       .before = before};
   };

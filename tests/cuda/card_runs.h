@@ -50,6 +50,7 @@ inline TinyRunOptions options_of(const ModelConfig& model, const std::string& re
 struct Trained {
   std::vector<double> losses;
   std::vector<float> weights;  ///< after the last step
+  BytesByTraffic sent{};       ///< in the last step, but for what ranks ask one another
 };
 
 inline Trained trained(const TinyRunOptions& options, int64_t steps) {
@@ -60,6 +61,8 @@ inline Trained trained(const TinyRunOptions& options, int64_t steps) {
     const StepReport report = run.step(step);
     EXPECT_FALSE(report.skipped) << "step " << step;
     result.losses.push_back(report.loss);
+    result.sent = report.sent;
+    result.sent[static_cast<size_t>(Traffic::control)] = 0;
   }
   result.weights = run.weights();
   return result;

@@ -1,9 +1,11 @@
 // The card's memory is out of the host's reach, and whole training does without.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 
 #include "card_runs.h"
+#include "comm/memory_messages.h"
 #include "comm/thread_ranks.h"
 
 namespace ng {
@@ -70,6 +72,50 @@ TEST(CudaMemory, RanksAreOneProcessToTheBit) {
   for (const Trained& of_rank : two) {
     EXPECT_EQ(of_rank.losses, one.losses);
     EXPECT_EQ(of_rank.weights, one.weights);
+  }
+}
+
+TEST(CudaMemory, CardsSendByThemselvesWhereEachIsAnother) {
+  for (const bool has_messages : {true, false})
+    run_ranks(3, [&](Comm& comm) {
+      const auto card = make_emulated_cuda_backend({.has_messages = has_messages});
+      std::byte* const memory = card->allocate(6);
+      const auto rank = static_cast<uint8_t>(comm.rank());
+      const uint8_t pieces[] = {rank, static_cast<uint8_t>(rank + 10),
+                                static_cast<uint8_t>(rank + 20)};
+      card->upload(memory, pieces, 3);
+      all_to_all(comm, *card, Traffic::activations, {memory, 3}, {memory + 3, 3});
+      std::array<uint8_t, 3> all{};
+      card->download(all.data(), memory + 3, 3);
+      const auto first = static_cast<uint8_t>(10 * rank);
+      EXPECT_EQ(all, (std::array<uint8_t, 3>{first, static_cast<uint8_t>(first + 1),
+                                             static_cast<uint8_t>(first + 2)}));
+      card->upload(memory + 3 + rank, &rank, 1);
+      all_gather(comm, *card, Traffic::weights, {memory + 3, 3});
+      card->download(all.data(), memory + 3, 3);
+      EXPECT_EQ(all, (std::array<uint8_t, 3>{0, 1, 2}));
+      EXPECT_EQ(comm.device_messages().value() != nullptr, has_messages);
+      card->release(memory, 6);
+    });
+}
+
+// Messages from card to card change no bit, nor what is counted: gradients, weights, parts of
+// layers.
+TEST(CudaMemory, MessagesFromCardToCardAreThoseThroughTheHosts) {
+  std::vector<TinyRunOptions> all = {apart("fp8-lm"), apart("mxfp4-sr-rht"), apart("fp32")};
+  all[1].determinism = Determinism::global;
+  all[2].tensor = all[2].model.kv_heads = 2;
+  all[2].length = 12;
+  for (TinyRunOptions& options : all) {
+    SCOPED_TRACE(options.recipe);
+    const std::vector<Trained> by_hosts = trained_by(options, 2, 2);
+    options.make_backend = [] { return make_emulated_cuda_backend({.has_messages = true}); };
+    const std::vector<Trained> by_cards = trained_by(options, 2, 2);
+    for (size_t rank = 0; rank < 2; ++rank) {
+      EXPECT_EQ(by_cards[rank].losses, by_hosts[rank].losses);
+      EXPECT_EQ(by_cards[rank].weights, by_hosts[rank].weights);
+      EXPECT_EQ(by_cards[rank].sent, by_hosts[rank].sent);
+    }
   }
 }
 

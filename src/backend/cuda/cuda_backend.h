@@ -8,11 +8,12 @@
 
 namespace ng {
 
-/// The first card that the driver names (CUDA_VISIBLE_DEVICES). Throws Error where there is no
-/// driver or no card of sm_80 or later.
+/// Of the cards that the driver names (CUDA_VISIBLE_DEVICES) the one of rank `local_rank` on this
+/// host, which ranks share where there are more of them. Throws Error where there is no driver or
+/// no card of sm_80 or later.
 /// `exact`: products by kernels with the bits of `ref`; else by cuBLASLt where it takes them
 /// [cuda/route.h], and Error where it is not found.
-[[nodiscard]] std::unique_ptr<Backend> make_cuda_backend(bool exact);
+[[nodiscard]] std::unique_ptr<Backend> make_cuda_backend(bool exact, int local_rank);
 
 /// A card that is emulated on the CPU, each CUDA thread a fiber: results are those of a card, the
 /// time they take is not.
@@ -22,6 +23,8 @@ struct EmulatedCard {
   bool is_managed = false;    ///< its memory is within the host's reach, where else the host's code
                               ///< that touches it ends with SIGSEGV
   bool has_units = false;     ///< products by matrix units where those take them [cuda/route.h]
+  bool has_messages = false;  ///< to the emulated cards of other threads, as by NCCL
+  bool has_graphs = true;     ///< a step is captured once and done again as it was
   int sm = 90;
 };
 [[nodiscard]] std::unique_ptr<Backend> make_emulated_cuda_backend(const EmulatedCard& card);

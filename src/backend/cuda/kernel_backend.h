@@ -2,9 +2,12 @@
 // who derives from it.
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <thread>
 
 #include "backend/cuda/kernels/perform.h"
+#include "backend/cuda/kind_clock.h"
 #include "backend/cuda/route.h"
 
 namespace ng::cuda {
@@ -18,24 +21,62 @@ concept PerformedInScratch = requires(Stream stream, const Op& op, const Scratch
   perform(stream, op, scratch);
 };
 
+/// Launches that were captured instead of done: a CUDA graph.
+class Graph {
+ public:
+  Graph() = default;
+  virtual ~Graph() = default;
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  /// Does them all.
+  virtual void launch() = 0;
+};
+
 class KernelBackend : public Backend {
  public:
   [[nodiscard]] size_t scratch_bytes() const override { return scratch_bytes_; }
   [[nodiscard]] size_t operand_bytes(const OperandSpec& spec) const override {
     return cuda::operand_bytes(spec);
   }
-  [[nodiscard]] bool sums_as_defined(const OperandSpec& a, const OperandSpec& b,
-                                     SumOrder sum) const override {
-    if (units_ == nullptr) return true;
-    const Route route = choose_route(units_->card(), {.a = a, .b = b, .sum = sum}).route;
-    return route == Route::kernel || route == Route::int8;
+  [[nodiscard]] SumUnits sum_units(const OperandSpec& a, const OperandSpec& b,
+                                   SumOrder sum) const override {
+    if (units_ == nullptr) return SumUnits::defined;
+    const Route route = choose_route(*units_, {.a = a, .b = b, .sum = sum}).route;
+    if (route == Route::kernel || route == Route::int8) return SumUnits::defined;
+    return route == Route::bf16 ? SumUnits::fp32 : units_->of_fp8();
   }
   void require(const Operation& operation) const override { perform_on(nullptr, operation); }
+  void execute(const Operation& operation) override {
+    thread_ = std::this_thread::get_id();
+    if (!is_capturing_) clock_.begin(time_of(operation), measured_);
+    perform_on(stream(), operation);
+    check_launch(operation);
+  }
+  [[nodiscard]] const TimeByKind* device_seconds() const override { return &seconds_; }
+  std::unique_ptr<RepeatedStep> make_repeated_step() override;
 
  protected:
-  /// Of a null stream nothing is touched.
-  void perform_on(Stream stream, const Operation& operation) const {
-    execute_with(On{stream, {scratch_, scratch_bytes_}, units_.get()}, name(), operation);
+  explicit KernelBackend(std::unique_ptr<Moments> moments) : clock_(std::move(moments)) {}
+
+  [[nodiscard]] virtual Stream stream() = 0;
+  /// Throws what is known to have failed of it.
+  virtual void check_launch(const Operation& /* operation */) const {}
+  /// Of the stream, while launches are captured; null: no more.
+  virtual void set_live(Live* live) = 0;
+  /// Launches from here on are captured; memory is neither taken nor copied until the end.
+  virtual void begin_capture() = 0;
+  virtual std::unique_ptr<Graph> end_capture() = 0;
+  /// Ends it without a graph.
+  virtual void abandon_capture() noexcept = 0;
+  /// Behind all that was launched, before the host waits for it. Messages of ranks are copied by
+  /// a thread of their own, which leaves the clock alone.
+  void end_clock() const {
+    if (is_launching_thread()) clock_.end();
+  }
+  /// When it has ended.
+  void collect_seconds() const {
+    if (is_launching_thread()) clock_.collect(seconds_);
   }
 
   std::byte* scratch_ = nullptr;  ///< of the card's memory
@@ -43,6 +84,8 @@ class KernelBackend : public Backend {
   std::unique_ptr<Units> units_;  ///< null: products have the bits of ref
 
  private:
+  friend class CapturedStep;
+
   struct On {
     Stream stream;
     Scratch scratch;
@@ -58,6 +101,102 @@ class KernelBackend : public Backend {
       perform(stream, op, scratch);
     }
   };
+
+  /// Of a null stream nothing is touched.
+  void perform_on(Stream on, const Operation& operation) const {
+    execute_with(On{on, {scratch_, scratch_bytes_}, units_.get()}, name(), operation);
+  }
+
+  [[nodiscard]] bool is_launching_thread() const { return thread_ == std::this_thread::get_id(); }
+
+  mutable KindClock clock_;
+  std::atomic<std::thread::id> thread_{};  ///< that launches
+  mutable TimeByKind seconds_{};
+  TimeByKind* measured_ = nullptr;  ///< of a step that is measured
+  bool is_capturing_ = false;
 };
+
+/// The first time its operations are executed, the second they are captured, and launched as they
+/// were from there on; now and then they are executed again, for their times.
+class CapturedStep final : public RepeatedStep {
+ public:
+  explicit CapturedStep(KernelBackend& backend)
+      : backend_(backend),
+        table_(reinterpret_cast<LiveTable*>(backend.allocate(sizeof(LiveTable)))),
+        live_(table_) {}
+  ~CapturedStep() override {
+    backend_.clock_.forget(&measured_);
+    backend_.release(reinterpret_cast<std::byte*>(table_), sizeof(LiveTable));
+  }
+  CapturedStep(const CapturedStep&) = delete;
+  CapturedStep& operator=(const CapturedStep&) = delete;
+
+  void run(const StepNumbers& now, const std::function<void()>& operations) override {
+    const int64_t before = runs_++;
+    // Keys of step 0 may be of that step or of no step.
+    const bool may_capture = !live_.is_full() && now.step > 0;
+    if (before == 0 || before % kMeasuredEvery == kMeasuredEvery - 1 || (!graph_ && !may_capture))
+      return measure(operations);
+    if (!graph_) capture(now.step, operations);
+    if (!graph_) return measure(operations);
+    const std::vector<std::byte> table = live_.filled(now);
+    backend_.upload(reinterpret_cast<std::byte*>(table_), table.data(), table.size());
+    backend_.clock_.begin_mixed(&measured_);
+    graph_->launch();
+    backend_.clock_.end();
+  }
+
+ private:
+  static constexpr int64_t kMeasuredEvery = 64;
+
+  void measure(const std::function<void()>& operations) {
+    backend_.clock_.end();
+    measured_ = {};
+    const Set<TimeByKind*> measuring(backend_.measured_, &measured_);
+    operations();
+  }
+  /// Leaves no graph where that could not be done again.
+  void capture(uint32_t step, const std::function<void()>& operations) {
+    live_.start(step);
+    backend_.begin_capture();
+    try {
+      const Set<bool> capturing(backend_.is_capturing_, true);
+      backend_.set_live(&live_);
+      operations();
+    } catch (...) {
+      backend_.set_live(nullptr);
+      backend_.abandon_capture();
+      throw;
+    }
+    backend_.set_live(nullptr);
+    std::unique_ptr<Graph> graph = backend_.end_capture();
+    if (!live_.is_full()) graph_ = std::move(graph);
+  }
+
+  /// While it lives a variable has another value.
+  template <class T>
+  class Set {
+   public:
+    Set(T& what, T value) : what_(what), was_(std::exchange(what, value)) {}
+    ~Set() { what_ = was_; }
+    Set(const Set&) = delete;
+    Set& operator=(const Set&) = delete;
+
+   private:
+    T& what_;
+    T was_;
+  };
+
+  KernelBackend& backend_;
+  LiveTable* table_;
+  Live live_;
+  TimeByKind measured_{};
+  int64_t runs_ = 0;
+  std::unique_ptr<Graph> graph_;
+};
+
+inline std::unique_ptr<RepeatedStep> KernelBackend::make_repeated_step() {
+  return std::make_unique<CapturedStep>(*this);
+}
 
 }  // namespace ng::cuda

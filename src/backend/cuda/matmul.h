@@ -73,6 +73,15 @@ struct Matmul {
   return (rows + 127) / 128 * ((blocks + 3) / 4) * 512;
 }
 
+/// FP32 scales: where VEC128 has that of block `block` along K of a row of `rows`, and BLK128x128
+/// that of a row's square, of `blocks` along K, whose lines begin at multiples of four.
+[[nodiscard]] constexpr int64_t vec128_scale_at(int64_t row, int64_t block, int64_t rows) {
+  return block * rows + row;
+}
+[[nodiscard]] constexpr int64_t block128_scale_at(int64_t row, int64_t block, int64_t blocks) {
+  return row / 128 * ((blocks + 3) / 4 * 4) + block;
+}
+
 /// Why the library of a card refuses a product, by its documentation and gpu.md §3; empty: it does
 /// not. [cuBLAS 13.0, "cublasLtMatmul()", "Narrow precision data types usage"]
 [[nodiscard]] std::string matmul_refusal(const Card& card, const Matmul& product);

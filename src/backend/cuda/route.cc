@@ -127,13 +127,23 @@ Matmul matmul_of(const GemmForm& form, const Plan& plan) {
           .d_leading = m};
 }
 
-std::string refusal_of(const Card& card, const GemmForm& form, const Plan& plan) {
-  for (const Held& held : {plan.a, plan.b})
-    if (held.scale == Scale::vec128 || held.scale == Scale::block128)
-      return "FP32 scales of blocks are not written for the library yet";
-  if (plan.route == Route::int8 && form.a.k_padded() > kIntegerSums)
-    return fmt::format("sums of {} products may leave INT32", form.a.k_padded());
-  return matmul_refusal(card, matmul_of(form, plan));
+/// `library`: why it refuses a Matmul.
+template <class Library>
+RouteChoice choose(const GemmForm& form, const Library& library) {
+  NG_CHECK(form.a.k_padded() == form.b.k_padded(), form.a.k_padded(), form.b.k_padded());
+  if (form.sum == SumOrder::tile32)
+    return {.why = fmt::format("sum = \"{}\" is an order of its own", name_of(form.sum))};
+  std::string why;
+  for (const Plan& plan : plans_of(form)) {
+    const bool overflows = plan.route == Route::int8 && form.a.k_padded() > kIntegerSums;
+    const std::string refusal =
+        overflows ? fmt::format("sums of {} products may leave INT32", form.a.k_padded())
+                  : library(matmul_of(form, plan));
+    if (refusal.empty())
+      return {.route = plan.route, .a = plan.a, .b = plan.b, .why = std::move(why)};
+    why += fmt::format("{}{}: {}", why.empty() ? "" : "; ", name_of(plan.route), refusal);
+  }
+  return {.why = std::move(why)};
 }
 
 }  // namespace
@@ -144,17 +154,10 @@ std::string text_of(const Held& held) {
 std::string_view name_of(Route route) { return kRouteNames[static_cast<size_t>(route)]; }
 
 RouteChoice choose_route(const Card& card, const GemmForm& form) {
-  NG_CHECK(form.a.k_padded() == form.b.k_padded(), form.a.k_padded(), form.b.k_padded());
-  if (form.sum == SumOrder::tile32)
-    return {.why = fmt::format("sum = \"{}\" is an order of its own", name_of(form.sum))};
-  std::string why;
-  for (const Plan& plan : plans_of(form)) {
-    const std::string refusal = refusal_of(card, form, plan);
-    if (refusal.empty())
-      return {.route = plan.route, .a = plan.a, .b = plan.b, .why = std::move(why)};
-    why += fmt::format("{}{}: {}", why.empty() ? "" : "; ", name_of(plan.route), refusal);
-  }
-  return {.why = std::move(why)};
+  return choose(form, [&](const Matmul& product) { return matmul_refusal(card, product); });
+}
+RouteChoice choose_route(Units& units, const GemmForm& form) {
+  return choose(form, [&](const Matmul& product) { return units.refusal(product); });
 }
 
 }  // namespace ng::cuda

@@ -7,12 +7,10 @@
 //           do not differ along K
 //   mxfp8   MX elements of 4 to 8 bits, blocks of 32       E4M3 or E5M2, VEC32_UE8M0
 //   fp8     E4M3 and E5M2 without scale, with one, of      E4M3 or E5M2, FP32 scales
-//           rows; in FP32 of 1 x 128 and 128 x 128: not
-//           written for the library yet
+//           rows, in FP32 of 1 x 128 and 128 x 128
 //   folded  MXFP4 and MXFP6; rows whose blocks' exponents  element · 2^(block - reference), B in
-//   E4M3,
-//           do not lie in fold_window() are left to        A, where gradients are, in E5M2 if that
-//           `kernel`                                       holds it; a reference a row
+//           do not lie in fold_window() are left to        E4M3, A, where gradients are, in E5M2 if
+//           `kernel`                                       that holds it; a reference a row
 //   int8    integers without blocks                        INT8, sums in INT32
 //   bf16    what BF16 holds with its blocks' scales        BF16
 //   kernel  all others, and SumOrder::tile32               kernels/gemm.cc: the bits of `ref`
@@ -20,7 +18,7 @@
 
 #include <string>
 
-#include "backend/cuda/matmul.h"
+#include "backend/cuda/units.h"
 #include "backend/gemm_operations.h"
 
 namespace ng::cuda {
@@ -49,6 +47,9 @@ struct RouteChoice {
   std::string why;  ///< it is no narrower one; empty: there is none for such operands
 };
 
+/// By what is known of a kind of card and of the library there.
 [[nodiscard]] RouteChoice choose_route(const Card& card, const GemmForm& form);
+/// By what the library of a card says.
+[[nodiscard]] RouteChoice choose_route(Units& units, const GemmForm& form);
 
 }  // namespace ng::cuda

@@ -77,10 +77,11 @@ TEST(CudaRoutes, ScalesOfRowsAndBlocksDecideToo) {
 
   const Operand line = with_block("fp8_e4m3", tile(1, 128)),
                 square = with_block("fp8_e4m3", tile(128, 128));
-  for (const Operand& left : {line, square})
-    EXPECT_EQ(routes(form_of(left, square)), "kernel kernel kernel kernel kernel") << "not yet";
-  EXPECT_EQ(choose_route(card_of(90), form_of(line, square)).why,
-            "fp8: FP32 scales of blocks are not written for the library yet");
+  EXPECT_EQ(routes(form_of(line, square)), "kernel kernel fp8 kernel kernel");
+  EXPECT_EQ(routes(form_of(line, line)), "kernel kernel fp8 kernel kernel");
+  EXPECT_EQ(routes(form_of(square, square)), "kernel kernel kernel kernel kernel");
+  EXPECT_EQ(choose_route(card_of(90), form_of(square, square)).why,
+            "fp8: cuBLASLt on sm_90: BLK128x128_32F beside BLK128x128_32F");
   EXPECT_EQ(routes(form_of(line, whole)), "kernel kernel kernel kernel kernel");
 
   EXPECT_EQ(routes(form_of(with_region(row), with_region(row))), "bf16 bf16 bf16 nvfp4 nvfp4");

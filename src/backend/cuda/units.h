@@ -1,7 +1,10 @@
 // The matrix units of a card, by cuBLASLt.
 #pragma once
 
+#include <string>
+
 #include "backend/cuda/matmul.h"
+#include "backend/operation_words.h"
 
 namespace ng::cuda {
 
@@ -13,8 +16,13 @@ class Units {
   Units& operator=(const Units&) = delete;
 
   [[nodiscard]] virtual const Card& card() const = 0;
-  /// Behind the kernels that were launched. What the library refuses, matmul_refusal() has said.
+  /// Behind the kernels that were launched.
   virtual void multiply(const Matmul& product) = 0;
+  /// Why the library does not compute such a product, whose operands need lie nowhere yet; empty:
+  /// it does.
+  [[nodiscard]] virtual std::string refusal(const Matmul& product) = 0;
+  /// By what those for FP8 and FP4 add.
+  [[nodiscard]] virtual SumUnits of_fp8() const { return SumUnits::fp8; }
 };
 
 }  // namespace ng::cuda

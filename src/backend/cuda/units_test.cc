@@ -21,11 +21,17 @@ class KeptProducts final : public Units {
  public:
   explicit KeptProducts(Device& device) : device_(device) {}
   [[nodiscard]] const Card& card() const override { return device_.card(); }
+  [[nodiscard]] std::string refusal(const Matmul& product) override {
+    for (const MatmulType lacking : lacks)
+      if (product.a.type == lacking) return "none on this card";
+    return matmul_refusal(device_.card(), product);
+  }
   void multiply(const Matmul& product) override {
     products.push_back(product);
     emulated::matmul(device_, product);
   }
   std::vector<Matmul> products;
+  std::vector<MatmulType> lacks;  ///< operands that it has no algorithm for
 
  private:
   Device& device_;
@@ -206,6 +212,43 @@ TEST(CudaUnits, PiecesAreThoseOfTheWhole) {
     EXPECT_EQ(products.units.products.size(), 5u);
     EXPECT_LT(largest_difference(whole, products.multiply(0)), 1e-4);
   }
+}
+
+// Of 1 x 128 and 128 x 128 values; in pieces of 128 rows, too.
+TEST(CudaUnits, FP32ScalesOfBlocksAreHeldAsTheLibraryTakesThem) {
+  const auto with_block = [](int rows) {
+    Operand cast = operand_of("fp8_e4m3");
+    cast.block = {.kind = Block::Kind::tile, .rows = rows, .cols = 128};
+    return cast;
+  };
+  const Sizes sizes{.m = 150, .n = 140};
+  std::vector<float> a = ref::normals(sizes.m * kK, 9), b = ref::normals(sizes.n * kK, 10);
+  for (size_t i = 0; i < a.size(); ++i) a[i] = std::ldexp(a[i], static_cast<int>(i / 128 % 7) - 3);
+  for (size_t i = 0; i < b.size(); ++i) b[i] = std::ldexp(b[i], static_cast<int>(i / 128 % 5) - 2);
+  for (const auto& [left, right] : {std::pair(1, 128), std::pair(1, 1), std::pair(128, 1)}) {
+    SCOPED_TRACE(left);
+    Products products(90, with_block(left), with_block(right), a, b, sizes);
+    const std::vector<float> exact = products.multiply(0), whole = products.multiply(kMuchScratch);
+    ASSERT_EQ(products.units.products.size(), 1u);
+    EXPECT_EQ(products.units.products[0].b.scale,
+              left == 1 ? MatmulScale::vec128 : MatmulScale::block128);
+    EXPECT_LT(largest_difference(whole, exact), 5e-3);
+    EXPECT_EQ(products.multiply(size_t{136} << 10), whole);
+    EXPECT_EQ(products.units.products.size(), 5u);
+  }
+}
+
+// A card whose library lacks FP8 products takes the next route.
+TEST(CudaUnits, WhatTheLibraryDoesNotComputeGoesTheNextWay) {
+  Products products(90, "mxfp4", "mxfp4");
+  products.units.lacks = {MatmulType::e4m3};
+  const std::vector<float> exact = products.multiply(0);
+  EXPECT_LT(largest_difference(products.multiply(kMuchScratch), exact), 1e-4);
+  ASSERT_EQ(products.units.products.size(), 1u);
+  EXPECT_EQ(products.units.products[0].a.type, MatmulType::bf16);
+  products.units.lacks = {MatmulType::e4m3, MatmulType::bf16};
+  EXPECT_EQ(products.multiply(kMuchScratch), exact);
+  EXPECT_EQ(products.units.products.size(), 1u) << "by the kernels";
 }
 
 TEST(CudaUnits, BF16IsReadAndWrittenWhereItLies) {

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "backend/cuda/card.h"
+#include "backend/cuda/live.h"
 
 #if defined(__CUDACC__)
 
@@ -32,6 +33,7 @@ namespace ng::cuda {
 /// Of a card, on which kernels run one after another.
 struct CardStream {
   cudaStream_t stream = nullptr;
+  Live* live = nullptr;  ///< of a step that is captured
 };
 /// Null: operations look at what they are given and launch nothing.
 using Stream = const CardStream*;
@@ -53,3 +55,17 @@ void launch(Stream stream, const LaunchShape& shape, Args... args) {
 #else
 #include "backend/cuda/emulated/words.h"
 #endif
+
+namespace ng::cuda {
+
+[[nodiscard]] inline StepKey step_key(Stream stream, const RandomKey& key) {
+  const bool is_live = stream != nullptr && stream->live != nullptr;
+  return {key, is_live ? stream->live->of(key) : nullptr};
+}
+/// Null: nothing is captured.
+[[nodiscard]] inline const StepNumbers* live_numbers(Stream stream) {
+  const bool is_live = stream != nullptr && stream->live != nullptr;
+  return is_live ? stream->live->numbers() : nullptr;
+}
+
+}  // namespace ng::cuda

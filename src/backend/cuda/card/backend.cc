@@ -3,7 +3,9 @@
 #include <cuda_runtime.h>
 
 #include <string>
+#include <vector>
 
+#include "backend/cuda/card/nccl.h"
 #include "backend/cuda/card/units.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/kernel_backend.h"
@@ -25,8 +27,9 @@ void check(cudaError_t code, std::string_view what) {
                                                            : "the card's state by nvidia-smi"});
 }
 
-/// Of the card that is used; throws Error where no kernel could run.
-const Card& require_card() {
+/// Of the card that a rank uses, from now on in this thread; throws Error where no kernel could
+/// run.
+const Card& require_card(int local_rank, int& device) {
   const auto refuse = [](std::string problem) {
     throw Error({.place = "--backend", .problem = "cuda: " + problem, .remedy = "cpu"});
   };
@@ -36,33 +39,72 @@ const Card& require_card() {
     refuse("the driver serves CUDA " + *machine.driver + ", and kernels are of CUDA " +
            std::to_string(kCudaMajor));
   if (machine.devices.empty()) refuse("the driver finds no card");
-  const CudaDevice& first = machine.devices.front();
-  if (first.sm < kOldestCard)
-    refuse(first.name + " is of sm_" + std::to_string(first.sm) + ", older than sm_" +
+  device = local_rank % static_cast<int>(machine.devices.size());
+  const CudaDevice& card = machine.devices[static_cast<size_t>(device)];
+  if (card.sm < kOldestCard)
+    refuse(card.name + " is of sm_" + std::to_string(card.sm) + ", older than sm_" +
            std::to_string(kOldestCard));
-  return card_like(first.sm);
+  check(cudaSetDevice(device), card.name);
+  return card_like(card.sm);
 }
 
-/// A stream of the first card; throws Error where no kernel could run.
+/// A stream of a rank's card; throws Error where no kernel could run.
 struct OwnStream : CardStream {
-  OwnStream() : card(require_card()) {
+  explicit OwnStream(int local_rank) : card(require_card(local_rank, device)) {
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
   }
   ~OwnStream() { cudaStreamDestroy(stream); }
   OwnStream(const OwnStream&) = delete;
   OwnStream& operator=(const OwnStream&) = delete;
 
+  int device = 0;
   const Card& card;
+};
+
+/// Events on the stream.
+class CardMoments final : public Moments {
+ public:
+  explicit CardMoments(cudaStream_t stream) : stream_(stream) {}
+  ~CardMoments() override {
+    for (cudaEvent_t event : events_) cudaEventDestroy(event);
+  }
+  void note(size_t i) override {
+    while (events_.size() <= i) check(cudaEventCreate(&events_.emplace_back()), "an event");
+    check(cudaEventRecord(events_[i], stream_), "an event");
+  }
+  [[nodiscard]] double seconds(size_t from, size_t to) const override {
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, events_[from], events_[to]), "the time of events");
+    return milliseconds * 1e-3;
+  }
+
+ private:
+  cudaStream_t stream_;
+  std::vector<cudaEvent_t> events_;
+};
+
+class CardGraph final : public Graph {
+ public:
+  CardGraph(cudaGraph_t graph, cudaStream_t stream) : stream_(stream) {
+    check(cudaGraphInstantiate(&graph_, graph, 0), "a graph");
+  }
+  ~CardGraph() override { cudaGraphExecDestroy(graph_); }
+  void launch() override { check(cudaGraphLaunch(graph_, stream_), "a graph"); }
+
+ private:
+  cudaGraphExec_t graph_ = nullptr;
+  cudaStream_t stream_;
 };
 
 constexpr size_t kHeldBytes = size_t{256} << 20;  ///< for operands as the library takes them
 
 class CardBackend final : public KernelBackend {
  public:
-  explicit CardBackend(bool exact) {
+  CardBackend(bool exact, std::unique_ptr<OwnStream> stream)
+      : KernelBackend(std::make_unique<CardMoments>(stream->stream)), stream_(std::move(stream)) {
     if (!exact) {
       scratch_bytes_ = kHeldBytes;
-      units_ = make_card_units(stream_.stream, stream_.card);
+      units_ = make_card_units(stream_->stream, stream_->card);
       if (units_ == nullptr)
         throw Error({.place = "--backend",
                      .problem = "cuda: no libcublasLt.so." + std::to_string(kCudaMajor) +
@@ -83,7 +125,7 @@ class CardBackend final : public KernelBackend {
   std::byte* allocate(size_t bytes) override {
     void* memory = nullptr;
     check(cudaMalloc(&memory, bytes > 0 ? bytes : 1), std::to_string(bytes) + " bytes of memory");
-    check(cudaMemsetAsync(memory, 0, bytes, stream_.stream), "zeros");
+    check(cudaMemsetAsync(memory, 0, bytes, stream_->stream), "zeros");
     return static_cast<std::byte*>(memory);
   }
   void release(std::byte* memory, size_t /* bytes */) override { cudaFree(memory); }
@@ -97,27 +139,53 @@ class CardBackend final : public KernelBackend {
 
   [[nodiscard]] bool is_in_hosts_reach() const override { return false; }
 
-  void execute(const Operation& operation) override {
-    perform_on(&stream_, operation);
-    std::visit([](const auto& op) { check(cudaGetLastError(), op.kName); }, operation);
+  [[nodiscard]] std::string device_address() const override {
+    return has_nccl() ? card_address(stream_->device) : "";
+  }
+  std::unique_ptr<DeviceMessages> make_device_messages(int rank, int ranks,
+                                                       const FromFirst& share) override {
+    return make_nccl_messages({stream_->device, stream_->stream}, rank, ranks, share);
   }
 
  private:
+  Stream stream() override { return stream_.get(); }
+  void check_launch(const Operation& operation) const override {
+    std::visit([](const auto& op) { check(cudaGetLastError(), op.kName); }, operation);
+  }
+  void set_live(Live* live) override { stream_->live = live; }
+  void begin_capture() override {
+    check(cudaStreamBeginCapture(stream_->stream, cudaStreamCaptureModeThreadLocal), "a capture");
+  }
+  std::unique_ptr<Graph> end_capture() override {
+    cudaGraph_t captured = nullptr;
+    check(cudaStreamEndCapture(stream_->stream, &captured), "a capture");
+    const std::unique_ptr<CUgraph_st, cudaError_t (*)(cudaGraph_t)> graph(captured,
+                                                                          cudaGraphDestroy);
+    return std::make_unique<CardGraph>(graph.get(), stream_->stream);
+  }
+  void abandon_capture() noexcept override {
+    cudaGraph_t captured = nullptr;
+    if (cudaStreamEndCapture(stream_->stream, &captured) == cudaSuccess) cudaGraphDestroy(captured);
+    (void)cudaGetLastError();  // what kept it from its end is thrown already
+  }
+
   /// Behind all that was launched; the host's memory is its own again on return.
   void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) const {
     if (bytes == 0) return;
-    check(cudaMemcpyAsync(to, from, bytes, kind, stream_.stream), "a copy");
-    check(cudaStreamSynchronize(stream_.stream), "the kernels before a copy");
+    end_clock();
+    check(cudaMemcpyAsync(to, from, bytes, kind, stream_->stream), "a copy");
+    check(cudaStreamSynchronize(stream_->stream), "the kernels before a copy");
+    collect_seconds();
   }
 
-  OwnStream stream_;
+  std::unique_ptr<OwnStream> stream_;
 };
 
 }  // namespace
 }  // namespace cuda
 
-std::unique_ptr<Backend> make_cuda_backend(bool exact) {
-  return std::make_unique<cuda::CardBackend>(exact);
+std::unique_ptr<Backend> make_cuda_backend(bool exact, int local_rank) {
+  return std::make_unique<cuda::CardBackend>(exact, std::make_unique<cuda::OwnStream>(local_rank));
 }
 
 }  // namespace ng

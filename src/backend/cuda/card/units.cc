@@ -2,6 +2,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "base/error.h"
@@ -172,7 +173,12 @@ class CardUnits final : public Units {
 
   void multiply(const Matmul& p) override {
     const BlasProduct made(library_, p);
-    const cublasLtMatmulAlgo_t& algorithm = algorithm_of(p, made);
+    const std::optional<cublasLtMatmulAlgo_t>& algorithm = algorithm_of(p, made);
+    if (!algorithm)
+      throw Error({.place = "cuda",
+                   .problem = "cuBLASLt has no algorithm for a product of " + std::to_string(p.m) +
+                              " x " + std::to_string(p.n) + " x " + std::to_string(p.k),
+                   .remedy = "--backend cuda-exact, which does without"});
     const float alpha = p.alpha, beta = p.add ? 1.0f : 0.0f;
     const int32_t whole_alpha = 1, whole_beta = p.add ? 1 : 0;
     const bool is_int = p.d_type == MatmulType::int32;
@@ -180,12 +186,19 @@ class CardUnits final : public Units {
     const void* before = is_int ? static_cast<const void*>(&whole_beta) : &beta;
     check_blas(
         library_.matmul(handle_, made.product, by, p.a.data, made.a, p.b.data, made.b, before, p.d,
-                        made.d, p.d, made.d, &algorithm, room_, kLibraryBytes, stream_),
+                        made.d, p.d, made.d, &*algorithm, room_, kLibraryBytes, stream_),
         "a product");
   }
 
+  [[nodiscard]] std::string refusal(const Matmul& p) override {
+    std::string why = matmul_refusal(card_, p);
+    if (why.empty() && !algorithm_of(p, BlasProduct(library_, p)))
+      why = "cuBLASLt has no algorithm for it on this card";
+    return why;
+  }
+
  private:
-  /// Of memory, as algorithms ask for: a power of two up to 256.
+  /// Of memory, as algorithms ask for: a power of two up to 256; of what lies nowhere yet, 256.
   static uint32_t alignment_of(const void* data) {
     const auto at = reinterpret_cast<uintptr_t>(data) | 256;
     return static_cast<uint32_t>(at & (~at + 1));
@@ -213,8 +226,10 @@ class CardUnits final : public Units {
             alignment_of(p.d)};
   }
 
-  /// The library's first choice, asked for once for each shape: the same in every step.
-  const cublasLtMatmulAlgo_t& algorithm_of(const Matmul& p, const BlasProduct& made) {
+  /// The library's first choice, asked for once for each shape: the same in every step. None: it
+  /// has none.
+  const std::optional<cublasLtMatmulAlgo_t>& algorithm_of(const Matmul& p,
+                                                          const BlasProduct& made) {
     const auto [place, is_new] = algorithms_.try_emplace(key_of(p));
     if (!is_new) return place->second;
     cublasLtMatmulPreference_t wish = nullptr;
@@ -234,12 +249,8 @@ class CardUnits final : public Units {
                                                           made.d, made.d, wish, 1, &choice, &found);
     library_.destroy_wish(wish);
     if (status == CUBLAS_STATUS_SUCCESS && found > 0 && choice.state == CUBLAS_STATUS_SUCCESS)
-      return place->second = choice.algo;
-    algorithms_.erase(place);
-    throw Error({.place = "cuda",
-                 .problem = "cuBLASLt has no algorithm for a product of " + std::to_string(p.m) +
-                            " x " + std::to_string(p.n) + " x " + std::to_string(p.k),
-                 .remedy = "--backend cuda-exact, which does without"});
+      place->second = choice.algo;
+    return place->second;
   }
 
   BlasLibrary library_;
@@ -247,7 +258,7 @@ class CardUnits final : public Units {
   const Card& card_;
   cublasLtHandle_t handle_ = nullptr;
   void* room_ = nullptr;
-  std::map<Key, cublasLtMatmulAlgo_t> algorithms_;
+  std::map<Key, std::optional<cublasLtMatmulAlgo_t>> algorithms_;
 };
 
 }  // namespace

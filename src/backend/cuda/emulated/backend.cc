@@ -1,8 +1,13 @@
+#include <fmt/format.h>
+
+#include <chrono>
 #include <cstring>
+#include <vector>
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/emulated/matmul.h"
 #include "backend/cuda/emulated/memory.h"
+#include "backend/cuda/emulated/messages.h"
 #include "backend/cuda/kernel_backend.h"
 
 namespace ng {
@@ -14,9 +19,15 @@ class EmulatedUnits final : public Units {
   EmulatedUnits(emulated::Device& device, const emulated::Memory& memory)
       : device_(device), memory_(memory) {}
   [[nodiscard]] const Card& card() const override { return device_.card(); }
+  [[nodiscard]] std::string refusal(const Matmul& product) override {
+    return matmul_refusal(device_.card(), product);
+  }
+  [[nodiscard]] SumUnits of_fp8() const override { return SumUnits::fp32; }
   void multiply(const Matmul& product) override {
-    const emulated::Memory::Reach reach(&memory_);
-    emulated::matmul(device_, product);
+    device_.call([this, product] {
+      const emulated::Memory::Reach reach(&memory_);
+      emulated::matmul(device_, product);
+    });
   }
 
  private:
@@ -24,10 +35,40 @@ class EmulatedUnits final : public Units {
   const emulated::Memory& memory_;
 };
 
+/// The host's, for the emulated card ends each launch before the next.
+class HostMoments final : public Moments {
+ public:
+  void note(size_t i) override {
+    if (i >= moments_.size()) moments_.resize(i + 1);
+    moments_[i] = std::chrono::steady_clock::now();
+  }
+  [[nodiscard]] double seconds(size_t from, size_t to) const override {
+    return std::chrono::duration<double>(moments_[to] - moments_[from]).count();
+  }
+
+ private:
+  std::vector<std::chrono::steady_clock::time_point> moments_;
+};
+
+class EmulatedGraph final : public Graph {
+ public:
+  explicit EmulatedGraph(std::vector<std::function<void()>> captured)
+      : captured_(std::move(captured)) {}
+  void launch() override {
+    for (const std::function<void()>& work : captured_) work();
+  }
+
+ private:
+  std::vector<std::function<void()>> captured_;
+};
+
 class EmulatedBackend final : public KernelBackend {
  public:
   explicit EmulatedBackend(const EmulatedCard& card)
-      : has_units_(card.has_units),
+      : KernelBackend(std::make_unique<HostMoments>()),
+        has_units_(card.has_units),
+        has_graphs_(card.has_graphs),
+        address_(card.has_messages ? emulated::new_address() : ""),
         memory_(card.is_managed),
         device_(card_of(card.sm), card.thread_order, &memory_) {
     scratch_ = memory_.allocate(scratch_bytes_);
@@ -41,23 +82,50 @@ class EmulatedBackend final : public KernelBackend {
   [[nodiscard]] std::string_view name() const override {
     return has_units_ ? "cuda-emulated-units" : "cuda-emulated";
   }
-  std::byte* allocate(size_t bytes) override { return memory_.allocate(bytes); }
+  std::byte* allocate(size_t bytes) override {
+    refuse_in_capture("memory that is taken");
+    return memory_.allocate(bytes);
+  }
   void release(std::byte* memory, size_t /* bytes */) override { memory_.release(memory); }
   void upload(std::byte* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
   void download(void* to, const std::byte* from, size_t bytes) const override {
     copy(to, from, bytes);
   }
   [[nodiscard]] bool is_in_hosts_reach() const override { return memory_.is_managed(); }
-  void execute(const Operation& operation) override { perform_on(&device_, operation); }
+  [[nodiscard]] std::string device_address() const override { return address_; }
+  std::unique_ptr<DeviceMessages> make_device_messages(int rank, int /* ranks */,
+                                                       const FromFirst& share) override {
+    return emulated::make_messages(memory_, rank, share);
+  }
+  std::unique_ptr<RepeatedStep> make_repeated_step() override {
+    return has_graphs_ ? KernelBackend::make_repeated_step() : Backend::make_repeated_step();
+  }
 
  private:
+  Stream stream() override { return &device_; }
+  void set_live(Live* live) override { device_.live = live; }
+  void begin_capture() override { device_.begin_capture(); }
+  std::unique_ptr<Graph> end_capture() override {
+    return std::make_unique<EmulatedGraph>(device_.end_capture());
+  }
+  void abandon_capture() noexcept override { (void)device_.end_capture(); }
+
+  /// As a card does.
+  void refuse_in_capture(std::string_view what) const {
+    if (device_.is_capturing())
+      throw emulated::Fault(fmt::format("{} while launches are captured", what));
+  }
   void copy(void* to, const void* from, size_t bytes) const {
     if (bytes == 0) return;
+    refuse_in_capture("memory that is copied");
+    end_clock();
+    collect_seconds();
     const emulated::Memory::Reach reach(&memory_);
     std::memcpy(to, from, bytes);
   }
 
-  bool has_units_;
+  bool has_units_, has_graphs_;
+  std::string address_;
   emulated::Memory memory_;
   emulated::Device device_;
 };

@@ -10,6 +10,7 @@
 
 #include "backend/cuda/emulated/block.h"
 #include "backend/cuda/emulated/fibers.h"
+#include "base/error.h"
 
 namespace ng::cuda::emulated {
 namespace {
@@ -107,6 +108,26 @@ Device::~Device() = default;
 void Device::launch(std::string_view kernel, const LaunchShape& shape,
                     const std::function<void()>& body) {
   check_launch(kernel, shape, card_);
+  call([this, kernel, shape, body] { run(kernel, shape, body); });
+}
+
+void Device::call(const std::function<void()>& work) {
+  if (captured_ == nullptr) return work();
+  captured_->push_back(work);
+}
+
+void Device::begin_capture() {
+  NG_CHECK(captured_ == nullptr);
+  captured_ = std::make_unique<std::vector<std::function<void()>>>();
+}
+
+std::vector<std::function<void()>> Device::end_capture() {
+  NG_CHECK(captured_ != nullptr);
+  return std::move(*std::exchange(captured_, nullptr));
+}
+
+void Device::run(std::string_view kernel, const LaunchShape& shape,
+                 const std::function<void()>& body) {
   const uint64_t launch = launches_++;
   Order order(thread_order_ == 0 ? 0 : thread_order_ + (launch << 32));
   Block block(kernel, shape, card_, [this] { fibers_->suspend(); });

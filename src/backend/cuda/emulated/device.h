@@ -12,9 +12,11 @@
 #include <functional>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "backend/cuda/card.h"
 #include "backend/cuda/emulated/memory.h"
+#include "backend/cuda/live.h"
 
 namespace ng::cuda::emulated {
 
@@ -34,11 +36,26 @@ class Device {
   /// card would refuse or leave undefined, and what `body` throws.
   void launch(std::string_view kernel, const LaunchShape& shape, const std::function<void()>& body);
 
+  /// Calls `work` behind the launches before, which the device does not do itself: a library's.
+  void call(const std::function<void()>& work);
+
+  /// From here on launches and calls are captured, in their order, instead of done.
+  void begin_capture();
+  /// What was captured, to be called as often as it is to be done; all that it was given is kept in
+  /// it.
+  std::vector<std::function<void()>> end_capture();
+  [[nodiscard]] bool is_capturing() const { return captured_ != nullptr; }
+
+  Live* live = nullptr;  ///< of a step that is captured
+
  private:
+  void run(std::string_view kernel, const LaunchShape& shape, const std::function<void()>& body);
+
   const Card& card_;
   uint64_t thread_order_;
   const Memory* memory_;
   uint64_t launches_ = 0;
+  std::unique_ptr<std::vector<std::function<void()>>> captured_;
   std::unique_ptr<Fibers> fibers_;
 };
 

@@ -39,8 +39,13 @@ class Values {
     if (x_.scale != MatmulScale::tensor && x_.scale != MatmulScale::outer) return 1.0f;
     return static_cast<const float*>(x_.scales)[x_.scale == MatmulScale::outer ? line : 0];
   }
-  /// Of the block of element `i` of a line of `k`.
-  [[nodiscard]] float block_scale(int64_t line, int64_t i, int64_t k) const {
+  /// Of the block of element `i` of a line of `k`, of `lines`.
+  [[nodiscard]] float block_scale(int64_t line, int64_t i, int64_t k, int64_t lines) const {
+    if (x_.scale == MatmulScale::vec128)
+      return static_cast<const float*>(x_.scales)[vec128_scale_at(line, i / 128, lines)];
+    if (x_.scale == MatmulScale::block128)
+      return static_cast<const float*>(
+          x_.scales)[block128_scale_at(line, i / 128, (k + 127) / 128)];
     const bool is_of_16 = x_.scale == MatmulScale::vec16_ue4m3;
     if (!is_of_16 && x_.scale != MatmulScale::vec32_ue8m0) return 1.0f;
     const int64_t length = is_of_16 ? 16 : 32;
@@ -72,9 +77,6 @@ void put(const Matmul& p, int64_t i, int64_t j, float sum) {
 void matmul(Device& device, const Matmul& p) {
   const std::string refused = matmul_refusal(device.card(), p);
   if (!refused.empty()) throw Fault(refused);
-  for (const MatmulOperand* x : {&p.a, &p.b})
-    if (x->scale == MatmulScale::vec128 || x->scale == MatmulScale::block128)
-      throw Fault("emulated cuBLASLt: FP32 scales of blocks are not emulated");
   const Values a(p.a, p.a.transposed), b(p.b, !p.b.transposed);
   for (int64_t j = 0; j < p.n; ++j) {
     for (int64_t i = 0; i < p.m; ++i) {
@@ -87,7 +89,7 @@ void matmul(Device& device, const Matmul& p) {
       }
       float sum = 0;
       for (int64_t q = 0; q < p.k; ++q)
-        sum += a(i, q) * a.block_scale(i, q, p.k) * (b(j, q) * b.block_scale(j, q, p.k));
+        sum += a(i, q) * a.block_scale(i, q, p.k, p.m) * (b(j, q) * b.block_scale(j, q, p.k, p.n));
       put(p, i, j, sum * a.scale(i) * b.scale(j) * p.alpha);
     }
   }

@@ -7,7 +7,7 @@
 
 namespace ng::cuda::emulated {
 
-/// Throws Fault where the card's library refuses, and for scales of blocks, which are not emulated.
+/// Throws Fault where the card's library refuses.
 void matmul(Device& device, const Matmul& product);
 
 }  // namespace ng::cuda::emulated

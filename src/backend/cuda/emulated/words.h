@@ -53,7 +53,8 @@ constexpr std::string_view kernel_name(std::string_view function) {
 template <auto kKernel, class... Args>
 void launch(Stream stream, const LaunchShape& shape, Args... args) {
   if (stream == nullptr) return;
-  stream->launch(emulated::kernel_name(__PRETTY_FUNCTION__), shape, [&] { kKernel(args...); });
+  stream->launch(emulated::kernel_name(__PRETTY_FUNCTION__), shape,
+                 [args...] { kKernel(args...); });
 }
 
 // ---------------------------------------------------------------- barriers, shuffles, votes

@@ -179,11 +179,10 @@ struct CorrectScales {
     }
     const float correction = eden_correction(squares, products);
     for (int64_t k = first; k < first + size; k += y.scales.block_cols) {
-      ElementCast draws = job.rule.element;
-      draws.mode = RoundMode::sr;
-      const uint32_t random = job.values.rounder(draws, row, k).random;
+      const ElementCast& cast = job.rule.element;
+      const uint32_t random = job.values.random(cast, row, k);
       y.scales.data[y.scales.index(row, k)] = static_cast<uint8_t>(
-          eden_scale_code(y.scale_at(row, k), correction, draws.sr_bits, random));
+          eden_scale_code(y.scale_at(row, k), correction, cast.sr_bits, random));
     }
   }
 };

@@ -28,6 +28,10 @@ struct OperandValues {
   [[nodiscard]] __device__ Rounder rounder(const ElementCast& cast, int64_t row, int64_t k) const {
     return rounder_of(cast, from.draw_row(row, k), from.draw_col(row, k), from.whole_cols);
   }
+  /// What is drawn there.
+  [[nodiscard]] __device__ uint32_t random(const ElementCast& cast, int64_t row, int64_t k) const {
+    return random_of(cast, from.draw_row(row, k), from.draw_col(row, k), from.whole_cols);
+  }
 };
 
 /// Values that share a scale: rows [row, row_end) × [k, k_end) along the reduction.

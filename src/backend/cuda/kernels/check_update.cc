@@ -16,14 +16,15 @@ struct Check {
 
 struct BeginCheck {
   OptimizerRule rule;
-  OptimizerNumbers numbers;
+  CardOptimizerNumbers numbers;
   MomentLimits most;
   const StepControl* control;
   Check* check;
   __device__ void operator()(int64_t /* row */, int64_t /* col */) const {
     check->first = ~0ull;
     check->control = *control;
-    if (control->overflowing != StoredState::none || surely_fits(rule, numbers, most, *control))
+    if (control->overflowing != StoredState::none ||
+        surely_fits(rule, numbers.now(), most, *control))
       check->control.skip = 1;
   }
 };
@@ -31,7 +32,7 @@ struct BeginCheck {
 /// The first value, in order, of which a state would overflow: its index · 8 and which state.
 struct FindOverflow {
   OptimizerRule rule;
-  OptimizerNumbers numbers;
+  CardOptimizerNumbers numbers;
   StoredSource weight, grad;
   RowValues moment1, moment2;
   bool has_first, has_second, has_master;
@@ -48,7 +49,7 @@ struct FindOverflow {
     const int64_t row = first_row + i;
     // A block's mean is at most its largest: as if each had one of its own.
     const bool is_mini = rule == OptimizerRule::adam_mini;
-    const ElementRule element(is_mini ? OptimizerRule::adamw : rule, numbers);
+    const ElementRule element(is_mini ? OptimizerRule::adamw : rule, numbers.now());
     const float g =
         grad(row, col) * (rule == OptimizerRule::muon ? 1.0f : check->control.grad_scale);
     float m = has_first ? moment1(row, col) : 0.0f;
@@ -111,7 +112,7 @@ void perform(Stream stream, const CheckUpdate& op, const Scratch& scratch) {
   const MomentLimits most(update);
   const FindOverflow find{
       .rule = update.optimizer,
-      .numbers = update.numbers,
+      .numbers = {update.numbers, live_numbers(stream)},
       .weight = stored_source(weight.master ? weight.master.view : weight.value.view),
       .grad = stored_source(update.grad),
       .moment1 = values_of(update.moment1.view),
@@ -123,8 +124,7 @@ void perform(Stream stream, const CheckUpdate& op, const Scratch& scratch) {
       .most = most,
       .cols = update.grad.cols,
       .check = check};
-  for_each_place(stream, 1, 1,
-                 BeginCheck{update.optimizer, update.numbers, most, op.control, check});
+  for_each_place(stream, 1, 1, BeginCheck{update.optimizer, find.numbers, most, op.control, check});
   find_overflow(stream, update, find, scratch.behind<Check>(1));
   for_each_place(stream, 1, 1, ReportOverflow{check, op.control, op.parameter});
 }

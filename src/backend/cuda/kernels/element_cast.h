@@ -25,14 +25,14 @@ struct ElementCast {
   OverflowRule overflow = OverflowRule::saturate;
   RoundMode mode = RoundMode::rne;
   int sr_bits = 16;  ///< of RoundMode::sr
-  RandomKey key;     ///< of RoundMode::sr: draws of the element's place in the matrix
+  StepKey key;       ///< of RoundMode::sr: draws of the element's place in the matrix
   CodeKind kind = CodeKind::floating;
   IntegerGrid integers{};   ///< in place of `grid`
   uint32_t least_code = 0;  ///< lesser magnitudes are flushed
 };
 
 /// Of signed elements.
-[[nodiscard]] inline ElementCast element_cast(const Operand& cast, const RandomKey& key) {
+[[nodiscard]] inline ElementCast element_cast(const Operand& cast, const StepKey& key) {
   const ElementFormat& element = *cast.element;
   const bool is_integer = element.kind == ElementKind::integer;
   const bool is_exact = cast.is_fp32();
@@ -62,14 +62,19 @@ __device__ inline float decode_element(const ElementCast& cast, uint32_t code) {
   return decode_float(cast.grid, code);
 }
 
-/// The draw of (row, col) of a matrix of `cols` columns.
+/// What is drawn at (row, col) of a matrix of `cols` columns.
+__device__ inline uint32_t random_of(const ElementCast& cast, int64_t row, int64_t col,
+                                     int64_t cols) {
+  return random_bits(cast.key.now(), static_cast<uint64_t>(row), static_cast<uint64_t>(col),
+                     static_cast<uint64_t>(cols), cast.sr_bits);
+}
+/// How it is rounded there.
 __device__ inline Rounder rounder_of(const ElementCast& cast, int64_t row, int64_t col,
                                      int64_t cols) {
-  Rounder rounder{.mode = cast.mode, .bits = cast.sr_bits, .random = 0};
-  if (cast.mode == RoundMode::sr)
-    rounder.random = random_bits(cast.key, static_cast<uint64_t>(row), static_cast<uint64_t>(col),
-                                 static_cast<uint64_t>(cols), cast.sr_bits);
-  return rounder;
+  const bool draws = cast.mode == RoundMode::sr;
+  return {.mode = cast.mode,
+          .bits = cast.sr_bits,
+          .random = draws ? random_of(cast, row, col, cols) : 0};
 }
 
 /// Of x at (row, col) of a matrix of `cols` columns.

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "backend/cuda/words.h"
+#include "backend/operand_spec.h"
 #include "format/hadamard.h"
 
 namespace ng::cuda {
@@ -15,15 +16,19 @@ inline constexpr int kMostHadamardBlocks = 4;  ///< of 32 values: 128
 struct CardHadamard {
   int size = 0;  ///< 0: none
   uint32_t signs[4] = {};
+  const uint32_t* live = nullptr;  ///< signs of the step that is under way; null: `signs`
 
   /// Of value `lane` of block `b`.
   [[nodiscard]] __device__ bool is_negative(int b, int lane) const {
-    return has_negative_sign(signs, (b * kWarp + lane) % size);
+    return has_negative_sign(live != nullptr ? live : signs, (b * kWarp + lane) % size);
   }
 };
 
-[[nodiscard]] inline CardHadamard card_hadamard(int size, const SignBits& signs) {
-  return {size, {signs[0], signs[1], signs[2], signs[3]}};
+[[nodiscard]] inline CardHadamard card_hadamard(Stream stream, const Hadamard& of) {
+  const bool is_live = stream != nullptr && stream->live != nullptr;
+  return {of.size,
+          {of.signs[0], of.signs[1], of.signs[2], of.signs[3]},
+          is_live ? stream->live->signs_of(of) : nullptr};
 }
 
 /// In place, of groups of `size` values; smaller ones than a block lie in it side by side.

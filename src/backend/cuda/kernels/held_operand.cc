@@ -77,6 +77,21 @@ struct PutBlockScales {
   }
 };
 
+/// FP32 scales of 1 x 128, or of squares, of which `row` is one; outside of the operand 1.
+struct PutWideScales {
+  CardOperand from;
+  int64_t first;
+  float* to;
+  int64_t rows, blocks;
+  bool are_squares;
+  __device__ void operator()(int64_t i, int64_t b) const {
+    const int64_t at = are_squares ? i * 128 : i, row = first + at, k = b * 128;
+    const bool is_inside = row < from.rows && k < from.k_padded;
+    to[are_squares ? block128_scale_at(at, b, blocks) : vec128_scale_at(at, b, rows)] =
+        is_inside ? from.scale_at(row, k) : 1.0f;
+  }
+};
+
 /// Elements of rows from `first` on; zeros outside of the operand.
 struct HoldEach {
   CardOperand from;
@@ -178,11 +193,19 @@ MatmulOperand hold(Stream stream, const HeldOperand& x, int64_t first, int64_t r
   }
   made.scales = x.held.scale == MatmulScale::outer ? x.scales + first : x.scales;
   if (!x.has_block_scales()) return made;
+  made.scales = block_scales;
+  if (x.has_wide_scales()) {
+    const bool are_squares = x.held.scale == MatmulScale::block128;
+    const int64_t held = x.rows_held(rows);
+    for_each_place(stream, are_squares ? up_to(held, 128) / 128 : held, x.blocks(),
+                   PutWideScales{x.from, first, reinterpret_cast<float*>(block_scales), held,
+                                 x.blocks(), are_squares});
+    return made;
+  }
   // All of the tiles of 128 by 4.
   for_each_place(stream, up_to(x.rows_held(rows), kPieceRows), up_to(x.blocks(), 4),
                  PutBlockScales{x.from, first, reinterpret_cast<uint8_t*>(block_scales), x.blocks(),
                                 static_cast<int>(x.block())});
-  made.scales = block_scales;
   return made;
 }
 

@@ -54,20 +54,34 @@ struct HeldOperand {
   float* references = nullptr;     ///< [rows] of what folds; with `outer` its scales
   uint32_t* left_out = nullptr;    ///< [rows] of what folds
 
-  [[nodiscard]] int64_t block() const { return held.scale == MatmulScale::vec16_ue4m3 ? 16 : 32; }
+  [[nodiscard]] bool has_wide_scales() const {
+    return held.scale == MatmulScale::vec128 || held.scale == MatmulScale::block128;
+  }
   [[nodiscard]] bool has_block_scales() const {
-    return held.scale == MatmulScale::vec16_ue4m3 || held.scale == MatmulScale::vec32_ue8m0;
+    return has_wide_scales() || held.scale == MatmulScale::vec16_ue4m3 ||
+           held.scale == MatmulScale::vec32_ue8m0;
+  }
+  /// Values along K that share a scale of a block.
+  [[nodiscard]] int64_t block() const {
+    return has_wide_scales() ? 128 : held.scale == MatmulScale::vec16_ue4m3 ? 16 : 32;
   }
   [[nodiscard]] int64_t k_held() const { return filled_up(from.k_padded, held.type); }
-  [[nodiscard]] int64_t blocks() const { return k_held() / block(); }
+  [[nodiscard]] int64_t blocks() const { return (k_held() + block() - 1) / block(); }
   [[nodiscard]] int64_t rows_held(int64_t rows) const { return filled_up(rows, held.type); }
   [[nodiscard]] size_t bytes(int64_t rows) const {
     if (in_place != nullptr) return 0;
     return static_cast<size_t>(rows_held(rows) * k_held() * bits_of(held.type) / 8);
   }
   [[nodiscard]] size_t scale_bytes(int64_t rows) const {
-    return has_block_scales() ? static_cast<size_t>(block_scale_bytes(rows_held(rows), blocks()))
-                              : 0;
+    const int64_t held_rows = rows_held(rows);
+    int64_t bytes = 0;
+    if (held.scale == MatmulScale::vec128)
+      bytes = held_rows * blocks() * 4;
+    else if (held.scale == MatmulScale::block128)
+      bytes = block128_scale_at(held_rows + 127, 0, blocks()) * 4;
+    else if (has_block_scales())
+      bytes = block_scale_bytes(held_rows, blocks());
+    return static_cast<size_t>(bytes);
   }
 };
 

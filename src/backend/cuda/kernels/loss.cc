@@ -17,6 +17,7 @@ struct LossRow {
   Source logits, mask;
   const int32_t* targets;
   float scale;
+  const StepNumbers* live = nullptr;  ///< whose scale it is; null: `scale`
 
   __device__ void operator()(int64_t row, int lane) const {
     const float weight = mask.rows == 0 ? 1.0f : mask(0, row);
@@ -37,9 +38,10 @@ struct LossRow {
     const int64_t target = targets[row];
     if (lane == 0) losses.put(0, row, weight * static_cast<float>(lse - logits(row, target)));
     __syncwarp();  // the target's logit is read before it is overwritten
+    const float factor = live != nullptr ? live->loss_scale : scale;
     for (int64_t c = lane; c < dlogits.cols; c += kWarp) {
       const float p = math::exp(static_cast<float>(logits(row, c) - lse));
-      dlogits.put(row, c, weight * (p - (c == target ? 1.0f : 0.0f)) * scale);
+      dlogits.put(row, c, weight * (p - (c == target ? 1.0f : 0.0f)) * factor);
     }
   }
 };
@@ -66,6 +68,7 @@ void perform(Stream stream, const CrossEntropy& op) {
   LossRow row = loss_row(CrossEntropy::kName, op.logits, op.losses, op.targets, op.mask);
   row.dlogits = target_of(CrossEntropy::kName, op.logits);
   row.scale = op.scale;
+  row.live = live_numbers(stream);
   for_each_row(stream, op.logits.rows, row);
 }
 

@@ -207,7 +207,7 @@ struct FinishProxy {
 
 }  // namespace
 
-CardNoise card_noise(const NoisyWeight& of) {
+CardNoise card_noise(Stream stream, const NoisyWeight& of) {
   CardNoise noise;
   noise.kind = of.kind;
   if (of.weight.data != nullptr) noise.weight = stored_source(of.weight);
@@ -222,8 +222,8 @@ CardNoise card_noise(const NoisyWeight& of) {
   noise.bits_stride = of.bit_widths.stride;
   noise.b_init = of.b_init;
   noise.b_target = of.b_target;
-  noise.key = noise.bits_key = of.noise_key();
-  noise.bits_key.tensor = of.bits_tensor;
+  noise.key = noise.bits_key = step_key(stream, of.noise_key());
+  noise.bits_key.key.tensor = of.bits_tensor;
   noise.given = fp32_of(of.noise);
   noise.given_stride = of.noise.stride;
   noise.clip = fp32_of(of.clip);
@@ -233,7 +233,7 @@ CardNoise card_noise(const NoisyWeight& of) {
 
 void perform(Stream stream, const AddNoise& op, const Scratch& scratch) {
   op.of.check_shapes();
-  const CardNoise of = card_noise(op.of);
+  const CardNoise of = card_noise(stream, op.of);
   const Target y = target_of(AddNoise::kName, op.y);
   const BlockNumbers scales = block_numbers(op.scales);
   if (of.kind == NoiseKind::nipq) {
@@ -250,7 +250,7 @@ void perform(Stream stream, const AddNoise& op, const Scratch& scratch) {
 
 void perform(Stream stream, const QuantizeByProxy& op, const Scratch& scratch) {
   op.of.check_shapes();
-  const CardNoise of = card_noise(op.of);
+  const CardNoise of = card_noise(stream, op.of);
   auto* proxy = scratch.take<CardProxy>(QuantizeByProxy::kName, 1);
   for_each_place(stream, 1, 1, FindProxy{of, true, proxy, nullptr});
   for_each_place(stream, of.rows, of.cols,
@@ -260,7 +260,7 @@ void perform(Stream stream, const QuantizeByProxy& op, const Scratch& scratch) {
 void perform(Stream stream, const AddNoiseBackward& op, const Scratch& scratch) {
   op.of.check_shapes();
   constexpr std::string_view kName = AddNoiseBackward::kName;
-  const CardNoise of = card_noise(op.of);
+  const CardNoise of = card_noise(stream, op.of);
   const Target grad = target_of(kName, op.grad);
   auto* proxy = scratch.take<CardProxy>(kName, 1);
   const int64_t tiles =
@@ -281,7 +281,7 @@ void perform(Stream stream, const AddNoiseBackward& op, const Scratch& scratch) 
 
 void perform(Stream stream, const FinishNoiseGradient& op) {
   NG_CHECK(same_shape(op.bits, op.of.bit_widths), op.bits.rows, op.bits.cols);
-  const CardNoise of = card_noise(op.of);
+  const CardNoise of = card_noise(stream, op.of);
   const BlockNumbers bits = block_numbers(op.bits);
   if (of.kind == NoiseKind::nipq)
     return for_each_place(stream, 1, 1, FinishProxy{of, bits, block_numbers(op.clip), op.lambda});

@@ -19,7 +19,7 @@ struct CardNoise {
   const float* bit_widths = nullptr;  ///< b_i of each block; nipq: β
   int64_t bits_stride = 0;
   float b_init = 0, b_target = 0;
-  RandomKey key, bits_key;
+  StepKey key, bits_key;
   const float* given = nullptr;  ///< noise; null: drawn
   int64_t given_stride = 0;
   Number clip = nullptr, bit_noise = nullptr;
@@ -32,11 +32,11 @@ struct CardNoise {
     if (given != nullptr) return given[row * given_stride + col];
     if (kind == NoiseKind::gaussws) {
       const auto group = static_cast<uint64_t>(row * ((cols + 7) / 8) + col / 8);
-      return rounded_normal_of(rounded_normals(draw(key, group)) >> (4 * (col % 8)));
+      return rounded_normal_of(rounded_normals(draw(key.now(), group)) >> (4 * (col % 8)));
     }
     const float uniform =
-        centered_uniform(random_bits(key, static_cast<uint64_t>(row), static_cast<uint64_t>(col),
-                                     static_cast<uint64_t>(cols), 16));
+        centered_uniform(random_bits(key.now(), static_cast<uint64_t>(row),
+                                     static_cast<uint64_t>(col), static_cast<uint64_t>(cols), 16));
     return kind == NoiseKind::diffq ? round_to_bf16(uniform) : uniform;
   }
   /// b_t of the block at (i, j); nipq: b, without noise.
@@ -50,10 +50,10 @@ struct CardNoise {
     double u = 0;
     if (!is_quiet)
       u = bit_noise != nullptr ? double{*bit_noise}
-                               : double{centered_uniform(random_bits(bits_key, 0, 0, 1, 16))};
+                               : double{centered_uniform(random_bits(bits_key.now(), 0, 0, 1, 16))};
     return {double{*clip}, double{*bit_widths}, u};
   }
 };
-[[nodiscard]] CardNoise card_noise(const NoisyWeight& of);
+[[nodiscard]] CardNoise card_noise(Stream stream, const NoisyWeight& of);
 
 }  // namespace ng::cuda

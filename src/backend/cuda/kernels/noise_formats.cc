@@ -106,7 +106,7 @@ struct CountCastEach {
 void perform(Stream stream, const RoundByBits& op) {
   NG_CHECK(same_shape(op.x, op.y), op.x.rows, op.x.cols, op.y.rows, op.y.cols);
   op.of.check_shapes();
-  const CardNoise of = card_noise(op.of);
+  const CardNoise of = card_noise(stream, op.of);
   for_each_row(stream, of.down() * of.across(),
                RoundBlocks{of, source_of(RoundByBits::kName, op.x),
                            target_of(RoundByBits::kName, op.y), block_formats()});

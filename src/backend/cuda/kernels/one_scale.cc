@@ -161,7 +161,7 @@ void pass_one_scale(Stream stream, const OneScaleJob& job, const PassedGradient&
 
 void perform(Stream stream, const FindOperandAmax& op, const Scratch& scratch) {
   auto* scale = scratch.take<CardScale>(FindOperandAmax::kName, 1);
-  find_operand_largest(stream, operand_groups(op.spec, op.source, {}), scale);
+  find_operand_largest(stream, operand_groups(stream, op.spec, op.source, {}), scale);
   for_each_place(stream, 1, 1, PutLargest{scale, op.spec.cast.scale != ScaleKind::e4m3, op.amax});
 }
 

@@ -210,8 +210,8 @@ void prepare(Stream stream, PackedOperand& packed, const ConstView& source,
   const OperandSpec& spec = packed.spec;
   packed.source = source;
   CardOperand operand = card_operand(packed);
-  operand.element.key = context.key;
-  const OperandGroups from = operand_groups(spec, source, context);
+  operand.element.key = step_key(stream, context.key);
+  const OperandGroups from = operand_groups(stream, spec, source, context);
   if (!operand.stored) {
     if (context.stats != nullptr)
       for_each_place(stream, spec.rows, spec.k,
@@ -306,10 +306,10 @@ void perform(Stream stream, const RoundingBackward& op, const Scratch& scratch) 
   PrepareContext context = op.context;
   context.update_history = false;
   CardOperand operand = operand_without_storage(spec);
-  operand.element.key = context.key;
+  operand.element.key = step_key(stream, context.key);
   const int64_t scales = operand.second.count;
   if (scales > 0) operand.second.data = scratch.take<CardScale>(RoundingBackward::kName, scales);
-  const OperandGroups from = operand_groups(spec, op.source, context);
+  const OperandGroups from = operand_groups(stream, spec, op.source, context);
   const PassedGradient passed{.y = target_of(RoundingBackward::kName, op.y),
                               .x = source_of(RoundingBackward::kName, op.x),
                               .factor = gradient_factor_of(spec.cast),

@@ -49,7 +49,8 @@ struct OperandGroups {
   }
 };
 
-[[nodiscard]] inline OperandGroups operand_groups(const OperandSpec& spec, const ConstView& source,
+[[nodiscard]] inline OperandGroups operand_groups(Stream stream, const OperandSpec& spec,
+                                                  const ConstView& source,
                                                   const PrepareContext& context) {
   const bool is_straight = spec.contract == Contract::cols;
   NG_CHECK((is_straight ? source.rows : source.cols) == spec.rows, source.rows, source.cols,
@@ -57,7 +58,7 @@ struct OperandGroups {
   NG_CHECK((is_straight ? source.cols : source.rows) == spec.k, source.rows, source.cols, spec.k);
   return {.source = stored_source(source),
           .is_turned = !is_straight,
-          .hadamard = card_hadamard(spec.hadamard.size, spec.hadamard.signs),
+          .hadamard = card_hadamard(stream, spec.hadamard),
           .rows = spec.rows,
           .k = spec.k,
           .k_padded = spec.k_padded(),

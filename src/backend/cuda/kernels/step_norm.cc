@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kNormThreads, 1) search_for_step(StepJob job) 
     return std::sqrt(squares);
   };
   if (skips(job.update.t.control)) return;
-  const float lr = job.update.t.numbers.lr;
+  const float lr = job.update.t.numbers.now().lr;
   const double length = norm(0.0f, true);
   float alpha = 0;
   if (lr * length > 0) {

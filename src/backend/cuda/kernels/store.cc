@@ -70,7 +70,8 @@ void store_each(Stream stream, const StoredTensor& y, const ConstView& x,
 void store_decoded(Stream stream, const Store& op, const Scratch& scratch) {
   if (!op.y.cast.is_unscaled()) refuse(Store::kName, *op.x.element, true);
   require_elements(op.y.view);
-  const StoredTensor y = stored_tensor(Store::kName, op.y, op.key, op.key.purpose);
+  const StoredTensor y =
+      stored_tensor(Store::kName, op.y, step_key(stream, op.key), op.key.purpose);
   const int64_t count = rows_in(scratch, op.x.cols, op.x.rows);
   auto* strip = scratch.take<float>(Store::kName, count * op.x.cols);
   for (int64_t first = 0; first < op.x.rows; first += count) {
@@ -145,7 +146,7 @@ void store_in_blocks(Stream stream, std::string_view operation, const Stored& y,
   store_blocks(stream,
                {.operation = operation,
                 .y = y,
-                .key = key,
+                .key = step_key(stream, key),
                 .source = stored_source(x),
                 .amax = amax,
                 .control = control},
@@ -164,7 +165,8 @@ void perform(Stream stream, const Store& op, const Scratch& scratch) {
   if (is_coded(op.x)) return store_decoded(stream, op, scratch);
   if (is_coded(op.y.view) || (!op.y.cast.is_unscaled() && !has_one))
     return store_in_blocks(stream, Store::kName, op.y, op.x, op.key, op.amax, op.control, scale);
-  const StoredTensor y = stored_tensor(Store::kName, op.y, op.key, op.key.purpose, scale);
+  const StoredTensor y =
+      stored_tensor(Store::kName, op.y, step_key(stream, op.key), op.key.purpose, scale);
   if (has_one) {
     find_largest_of(stream, op.x, scale);
     decide_shared_scale(stream, scale, shared_scale_rule(op.y, false, op.amax));
@@ -193,8 +195,9 @@ void perform(Stream stream, const StoreGradient& op, const Scratch& scratch) {
                  DecideSent{sent, range_of(*cast.element).max, has_one,
                             cast.scale == ScaleKind::pow2, op.amax, op.scale});
   if (cast.is_unscaled() || has_one) {
-    store_each(stream, stored_tensor(kName, op.y, op.key, op.key.purpose, &sent->next), op.x,
-               nullptr);
+    store_each(stream,
+               stored_tensor(kName, op.y, step_key(stream, op.key), op.key.purpose, &sent->next),
+               op.x, nullptr);
     if (has_one) put_shared_scale(stream, op.y, &sent->next, nullptr);
   } else {
     store_in_blocks(stream, kName, op.y, op.x, op.key, &sent->shared, nullptr, &sent->next);

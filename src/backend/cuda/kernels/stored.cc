@@ -30,7 +30,7 @@ bool has_shared_scale(const Stored& y) {
          y.cast.element->kind == ElementKind::floating;
 }
 
-StoredTensor stored_tensor(std::string_view operation, const Stored& y, RandomKey key,
+StoredTensor stored_tensor(std::string_view operation, const Stored& y, const StepKey& key,
                            Purpose purpose, const CardScale* scale) {
   if (!y) return {};
   const Operand& cast = y.cast;
@@ -38,10 +38,9 @@ StoredTensor stored_tensor(std::string_view operation, const Stored& y, RandomKe
   if (!cast.element->is_signed || cast.element->kind == ElementKind::power ||
       cast.rounding == Rounding::eden || cast.prescale != 1.0f || (!cast.is_unscaled() && !has_one))
     refuse(operation, *cast.element, y.view.has_scales());
-  key.purpose = purpose;
   StoredTensor tensor;
   tensor.before = stored_source(y.view);
-  tensor.cast = element_cast(cast, key);
+  tensor.cast = element_cast(cast, key.with(purpose));
   tensor.cols = y.view.cols;
   tensor.next = has_one ? scale : nullptr;
   return tensor;

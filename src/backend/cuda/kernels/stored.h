@@ -45,8 +45,9 @@ struct StoredTensor {
 };
 /// By `y.cast`, draws by `key` with `purpose`; Unsupported naming `operation` for casts that
 /// tensors are not stored by. Of a scale for all of it `scale` is where it is decided.
-[[nodiscard]] StoredTensor stored_tensor(std::string_view operation, const Stored& y, RandomKey key,
-                                         Purpose purpose, const CardScale* scale = nullptr);
+[[nodiscard]] StoredTensor stored_tensor(std::string_view operation, const Stored& y,
+                                         const StepKey& key, Purpose purpose,
+                                         const CardScale* scale = nullptr);
 
 /// Of a tensor without scales: to nearest even, what lies above the largest becomes infinite, or
 /// NaN, where the element has such codes.
@@ -77,7 +78,7 @@ void put_level(Stream stream, const Stored& y, const CardScale* level, const Ste
 struct BlockStore {
   std::string_view operation;
   Stored y;
-  RandomKey key;  ///< purpose included
+  StepKey key;  ///< purpose included
   const float* strip = nullptr;
   int64_t strip_row = 0, strip_rows = 0;
   StoredSource source{};

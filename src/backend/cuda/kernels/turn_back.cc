@@ -42,10 +42,9 @@ struct TurnBackGroups {
 
 void perform(Stream stream, const TurnBack& op) {
   check_turn_back(op);
-  const int g = op.hadamard.size;
   const TurnBackGroups groups{.y = target_of(TurnBack::kName, op.y),
                               .x = source_of(TurnBack::kName, op.x),
-                              .hadamard = card_hadamard(g, op.hadamard.signs),
+                              .hadamard = card_hadamard(stream, op.hadamard),
                               .into = op.into,
                               .is_rounded = op.round == Compute::bf16};
   for_each_row(stream, op.y.rows * groups.groups(), groups);

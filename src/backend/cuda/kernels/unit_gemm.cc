@@ -138,7 +138,7 @@ class UnitGemm {
     whole.a = {
         .type = b_.held.type, .transposed = true, .leading = whole.k, .scale = b_.held.scale};
     whole.b = {.type = a_.held.type, .leading = whole.k, .scale = a_.held.scale};
-    return matmul_refusal(units_.card(), whole).empty();
+    return units_.refusal(whole).empty();
   }
 
   void multiply(const Piece& piece, const MatmulOperand& left, const MatmulOperand& right) {
@@ -179,10 +179,10 @@ class UnitGemm {
 }  // namespace
 
 bool multiply_by_units(Stream stream, const Gemm& op, const GemmJob& job, const WithUnits& with) {
-  if (with.units == nullptr || stream == nullptr) return false;
+  if (with.units == nullptr) return false;
   const RouteChoice choice =
-      choose_route(with.units->card(), {.a = op.a->spec, .b = op.b->spec, .sum = op.sum});
-  if (choice.route == Route::kernel) return false;
+      choose_route(*with.units, {.a = op.a->spec, .b = op.b->spec, .sum = op.sum});
+  if (stream == nullptr || choice.route == Route::kernel) return false;
   UnitGemm gemm(stream, op, job, choice, with);
   gemm.run();
   if (choice.route == Route::folded) multiply_left_out(stream, op, job, gemm.left_out());

@@ -25,7 +25,7 @@ struct UpdateRow {
            col < unit * together + together && col < update.t.value.cols; ++col) {
         const auto of = update.change(row, col);
         const double changed = static_cast<double>(of.after) - of.before;
-        const double wanted = static_cast<double>(update.t.numbers.lr) * of.u;
+        const double wanted = static_cast<double>(update.t.numbers.now().lr) * of.u;
         sums.update_squares += changed * changed;
         sums.target_squares += wanted * wanted;
         sums.product += changed * wanted;
@@ -45,8 +45,8 @@ struct ReportRows {
   const UpdateReport* rows;
   int64_t count;
   UpdateReport* report;
-  float lr;
-  const float* alpha;  ///< null: lr
+  CardOptimizerNumbers numbers;
+  const float* alpha;  ///< null: the rate
   const StepControl* control;
   __device__ void operator()(int64_t /* row */, int64_t /* col */) const {
     if (skips(control)) return;
@@ -57,13 +57,14 @@ struct ReportRows {
       sums.product += rows[row].product;
       sums.changed += rows[row].changed;
     }
-    sums.alpha = alpha != nullptr ? *alpha : lr;
+    sums.alpha = alpha != nullptr ? *alpha : numbers.now().lr;
     *report = sums;
   }
 };
 
 /// A tensor; one whose values wait for scales or codes does so in a strip.
-StoredTensor tensor_of(const Stored& y, RandomKey key, Purpose purpose, const CardScale* scale) {
+StoredTensor tensor_of(const Stored& y, const StepKey& key, Purpose purpose,
+                       const CardScale* scale) {
   if (!waits_in_strip(y)) return stored_tensor(Update::kName, y, key, purpose, scale);
   StoredTensor tensor;
   tensor.is_decoded = is_coded(y.view);
@@ -72,14 +73,15 @@ StoredTensor tensor_of(const Stored& y, RandomKey key, Purpose purpose, const Ca
   return tensor;
 }
 
-UpdateTensors tensors_of(const Update& op, UpdateScratch* scratch) {
+UpdateTensors tensors_of(Stream stream, const Update& op, UpdateScratch* scratch) {
   op.check_shapes();
-  RandomKey key = op.key;
-  key.micro = 0;
-  key.purpose = Purpose::weight_update;
+  RandomKey of_weight = op.key;
+  of_weight.micro = 0;
+  of_weight.purpose = Purpose::weight_update;
+  const StepKey key = step_key(stream, of_weight);
   return {
       .rule = op.optimizer,
-      .numbers = op.numbers,
+      .numbers = {op.numbers, live_numbers(stream)},
       .master = stored_tensor(Update::kName, op.weight.master, {}, {}, &scratch->master),
       .value = tensor_of(rounded_value(op.weight), key, Purpose::weight_update, &scratch->value),
       .moment1 = tensor_of(op.moment1, key, Purpose::moment1, &scratch->moment1),
@@ -247,7 +249,7 @@ class Updater {
 void perform(Stream stream, const Update& op, const Scratch& scratch) {
   auto* own = scratch.take<UpdateScratch>(Update::kName, 1);
   const Scratch behind = scratch.behind<UpdateScratch>(1);
-  const UpdateTensors t = tensors_of(op, own);
+  const UpdateTensors t = tensors_of(stream, op, own);
   if (op.grad.size() == 0) return;
   const int64_t reported = op.report != nullptr ? op.grad.rows : 0;
   auto* rows = op.report != nullptr ? behind.take<UpdateReport>(Update::kName, reported) : nullptr;
@@ -259,15 +261,14 @@ void perform(Stream stream, const Update& op, const Scratch& scratch) {
   updater.update(rows);
   updater.put_scales();
   if (rows != nullptr)
-    for_each_place(
-        stream, 1, 1,
-        ReportRows{rows, reported, op.report, op.numbers.lr, updater.alpha(), op.control});
+    for_each_place(stream, 1, 1,
+                   ReportRows{rows, reported, op.report, t.numbers, updater.alpha(), op.control});
 }
 
 void perform(Stream stream, const FindUpdateMaxima& op, const Scratch& scratch) {
   const Update& update = op.update;
   auto* found = scratch.take<UpdateScratch>(FindUpdateMaxima::kName, 1);
-  const UpdateTensors t = tensors_of(update, found);
+  const UpdateTensors t = tensors_of(stream, update, found);
   for_each_place(stream, 1, 1, ForgetNewScales{found});
   const bool is_direct = goes_direct(update.weight);
   if (update.has_shared_scales())

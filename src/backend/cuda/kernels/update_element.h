@@ -28,13 +28,13 @@ __device__ inline int64_t block_of(const RowBlocks& blocks, int64_t row) {
 /// The tensors of an update, and its numbers.
 struct UpdateTensors {
   OptimizerRule rule;
-  OptimizerNumbers numbers;
+  CardOptimizerNumbers numbers;
   StoredTensor master, value;  ///< of which there may be no master
   StoredTensor moment1, moment2;
   StoredTensor carry;
   RowBlocks blocks;  ///< adam_mini: of moment2
   StoredSource grad;
-  RandomKey key;                 ///< residual
+  StepKey key;                   ///< residual
   const float* alpha = nullptr;  ///< precision_aware: the step; null: lr
   const StepControl* control = nullptr;
 
@@ -74,7 +74,8 @@ struct UpdateEach {
   }
 
   [[nodiscard]] __device__ MovedWeight moved(int64_t row, int64_t col) const {
-    const ElementRule element(t.rule, t.numbers);
+    const OptimizerNumbers numbers = t.numbers.now();
+    const ElementRule element(t.rule, numbers);
     MovedWeight at;
     at.before = t.value(row, col);
     at.w = t.master.exists() ? t.master(row, col) : at.before;
@@ -85,7 +86,7 @@ struct UpdateEach {
                                                 : t.moment2(row, col);
     element.move(g, at.m, at.v);
     at.u = element.direction(at.w, at.m, at.v, g);
-    const float step = t.numbers.lr * at.u;
+    const float step = numbers.lr * at.u;
     if constexpr (kWay == UpdateWay::direct || kWay == UpdateWay::feedback) {
       at.x = element.new_weight(at.w, at.m, at.v, g);
     } else if constexpr (kWay == UpdateWay::kahan) {
@@ -159,7 +160,7 @@ struct UpdateEach {
     return value_of(row, col, code);
   }
   __device__ void feed_back(MovedWeight& at, float after) const {
-    const OptimizerNumbers& n = t.numbers;
+    const OptimizerNumbers n = t.numbers.now();
     if (n.lr == 0) return;
     const float rate = n.lr / (n.correction1 * ElementRule(t.rule, n).root(at.v));
     at.m = at.m - (at.x - after) * (1 - n.beta1) / (n.beta1 * rate);
@@ -174,7 +175,7 @@ struct UpdateEach {
     const bool has_rest = one > 0 && !(x != x);
     const double rest = has_rest ? (static_cast<double>(x) - value_of(row, col, code)) / one : 0;
     const uint32_t random =
-        random_bits(t.key, static_cast<uint64_t>(row), static_cast<uint64_t>(col),
+        random_bits(t.key.now(), static_cast<uint64_t>(row), static_cast<uint64_t>(col),
                     static_cast<uint64_t>(t.value.cols), 16);
     const double limit = static_cast<double>(half);
     double low = std::floor(rest + static_cast<double>(random) * 0x1p-16);

@@ -76,7 +76,7 @@ void store_moment(Stream stream, const Update& op, const Stored& y, Purpose purp
   store_blocks(stream,
                {.operation = Update::kName,
                 .y = y,
-                .key = key,
+                .key = step_key(stream, key),
                 .strip = strip,
                 .strip_row = rows.first,
                 .strip_rows = rows.count,

@@ -1,0 +1,138 @@
+#include "backend/cuda/card/nccl.h"
+
+#include <unistd.h>
+
+#include <array>
+
+#include "base/error.h"
+
+namespace ng::cuda {
+
+std::string card_address(int device) {
+  std::array<char, 256> host{}, place{};
+  if (gethostname(host.data(), host.size() - 1) != 0 ||
+      cudaDeviceGetPCIBusId(place.data(), place.size(), device) != cudaSuccess)
+    return {};
+  return std::string(host.data()) + " " + place.data();
+}
+
+}  // namespace ng::cuda
+
+#if __has_include(<nccl.h>)
+
+#include <dlfcn.h>
+#include <nccl.h>
+
+namespace ng::cuda {
+namespace {
+
+/// The functions that are needed of it.
+struct NcclLibrary {
+  decltype(&ncclGetUniqueId) get_id = nullptr;
+  decltype(&ncclCommInitRank) start = nullptr;
+  decltype(&ncclCommDestroy) end = nullptr;
+  decltype(&ncclGroupStart) begin_group = nullptr;
+  decltype(&ncclGroupEnd) end_group = nullptr;
+  decltype(&ncclSend) send = nullptr;
+  decltype(&ncclRecv) receive = nullptr;
+  decltype(&ncclGetErrorString) text_of = nullptr;
+  bool is_there = false;
+
+  NcclLibrary() {
+    void* const library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    const auto find = [&](const char* name, auto& function) {
+      using Function = std::remove_reference_t<decltype(function)>;
+      if (library != nullptr) function = reinterpret_cast<Function>(dlsym(library, name));
+      return function != nullptr;
+    };
+    is_there = find("ncclGetUniqueId", get_id) && find("ncclCommInitRank", start) &&
+               find("ncclCommDestroy", end) && find("ncclGroupStart", begin_group) &&
+               find("ncclGroupEnd", end_group) && find("ncclSend", send) &&
+               find("ncclRecv", receive) && find("ncclGetErrorString", text_of);
+  }
+};
+
+const NcclLibrary& nccl() {
+  static const NcclLibrary library;
+  return library;
+}
+
+void check_nccl(ncclResult_t code, const char* what) {
+  if (code == ncclSuccess) return;
+  throw Error({.place = "NCCL",
+               .key = what,
+               .problem = nccl().text_of(code),
+               .remedy =
+                   "NCCL_DEBUG=INFO says more; NCCL_P2P_DISABLE=1 or NCCL_NET=Socket if cards "
+                   "or hosts do not reach one another"});
+}
+void check_cuda(cudaError_t code, const char* what) {
+  if (code != cudaSuccess)
+    throw Error({.place = "cuda", .key = what, .problem = cudaGetErrorString(code)});
+}
+
+class NcclMessages final : public DeviceMessages {
+ public:
+  NcclMessages(const ComputingCard& card, int rank, int ranks, const ncclUniqueId& id)
+      : card_(card) {
+    check_cuda(cudaSetDevice(card_.device), "the card of messages");
+    check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "a stream of messages");
+    check_cuda(cudaEventCreateWithFlags(&computed_, cudaEventDisableTiming), "an event");
+    check_nccl(nccl().start(&comm_, ranks, id, rank), "ncclCommInitRank");
+  }
+  ~NcclMessages() override {
+    nccl().end(comm_);
+    cudaEventDestroy(computed_);
+    cudaStreamDestroy(stream_);
+  }
+
+  void exchange(std::span<const DeviceMessage> out, std::span<const DeviceMessage> in) override {
+    check_cuda(cudaSetDevice(card_.device), "the card of messages");  // of a thread of its own
+    check_cuda(cudaEventRecord(computed_, card_.stream), "an event");
+    check_cuda(cudaStreamWaitEvent(stream_, computed_, 0), "an event");
+    check_nccl(nccl().begin_group(), "ncclGroupStart");
+    for (const DeviceMessage& m : out)
+      if (m.size > 0)
+        check_nccl(nccl().send(m.bytes, m.size, ncclUint8, m.rank, comm_, stream_), "ncclSend");
+    for (const DeviceMessage& m : in)
+      if (m.size > 0)
+        check_nccl(nccl().receive(m.bytes, m.size, ncclUint8, m.rank, comm_, stream_), "ncclRecv");
+    check_nccl(nccl().end_group(), "ncclGroupEnd");
+    check_cuda(cudaStreamSynchronize(stream_), "messages");
+  }
+
+ private:
+  ComputingCard card_;
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t computed_ = nullptr;
+  ncclComm_t comm_ = nullptr;
+};
+
+}  // namespace
+
+bool has_nccl() { return nccl().is_there; }
+
+std::unique_ptr<DeviceMessages> make_nccl_messages(const ComputingCard& card, int rank, int ranks,
+                                                   const FromFirst& share) {
+  ncclUniqueId id{};
+  if (rank == 0) check_nccl(nccl().get_id(&id), "ncclGetUniqueId");
+  share(std::as_writable_bytes(std::span(&id, 1)));
+  return std::make_unique<NcclMessages>(card, rank, ranks, id);
+}
+
+}  // namespace ng::cuda
+
+#else
+
+namespace ng::cuda {
+
+bool has_nccl() { return false; }
+
+std::unique_ptr<DeviceMessages> make_nccl_messages(const ComputingCard& /* card */, int /* rank */,
+                                                   int /* ranks */, const FromFirst& /* share */) {
+  return nullptr;
+}
+
+}  // namespace ng::cuda
+
+#endif
