@@ -37,6 +37,7 @@ void add_gradients(nb::module_& module);
 void add_inspect(nb::module_& module);
 void add_layers(nb::module_& module);
 void add_model(nb::module_& module);
+void add_on_device(nb::module_& module);
 void add_packing(nb::module_& module);
 void add_products(nb::module_& module);
 void add_quantized(nb::module_& module);

@@ -116,6 +116,7 @@ NB_MODULE(_core, module) {
   python::add_recipes(module);
   python::add_gradients(module);
   python::add_layers(module);
+  python::add_on_device(module);
   python::add_tokenizer(module);
   python::add_model(module);
   python::add_export(module);

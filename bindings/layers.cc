@@ -21,8 +21,8 @@
 namespace ng::python {
 namespace {
 
-using Scales = nb::ndarray<nb::pytorch, float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Bytes = nb::ndarray<nb::pytorch, uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Scales = Row<float>;
+using Bytes = Row<uint8_t>;
 
 std::span<uint8_t> span_of(const Bytes& bytes) { return {bytes.data(), bytes.size()}; }
 
@@ -74,7 +74,7 @@ class Layer {
   /// Columns of what is kept of x, and the numbers of KeptInput::Size; empty: x itself is.
   [[nodiscard]] std::vector<int64_t> kept_form() const {
     const int64_t cols = layer_.linear().columns_read();
-    if (cols == 0 || !KeptInput::is_narrow(input_cast())) return {};
+    if (cols == 0 || !run_.is_cpu() || !KeptInput::is_narrow(input_cast())) return {};
     const KeptInput::Size size = kept_input().size();
     return {cols, size.bits_of_row, size.rows_of_block, size.scales, size.others};
   }
@@ -104,8 +104,8 @@ class Layer {
     NG_CHECK(memory.size() == state_size(), memory.size());
     layer_.linear().place_state(memory.data());
   }
-  void roll_scales() {
-    run_.work({}, [&] { layer_.linear().roll_scales(run_.run(), false); });
+  void roll_scales(const When& when) {
+    run_.work(when, [&] { layer_.linear().roll_scales(run_.run(), false); });
   }
   /// The three products as text, fprop, dgrad, wgrad, how each is computed, and of how many values
   /// along the reduction they are made: zeros fill the last ones.
@@ -167,10 +167,16 @@ class Layer {
 
 void add_layers(nb::module_& module) {
   nb::class_<When>(module, "When")
-      .def(nb::init<uint32_t, uint32_t, bool, bool>(), "step"_a, "micro"_a, "evaluates"_a,
-           "repeats"_a);
+      .def(nb::init<uint32_t, uint32_t, bool, bool, uint64_t>(), "step"_a, "micro"_a, "evaluates"_a,
+           "repeats"_a, "stream"_a);
   nb::class_<LayerRun>(module, "LayerRun")
-      .def(nb::init<uint64_t, int64_t>(), "seed"_a, "threads"_a);
+      .def(nb::init<uint64_t, int64_t, const std::string&, int>(), "seed"_a, "threads"_a,
+           "backend"_a, "device"_a);
+  module.def("backends", [] {
+    nb::list names;
+    for (const std::string_view name : backend_names()) names.append(std::string(name));
+    return names;
+  });
   nb::class_<Layer>(module, "Layer")
       .def(nb::init<LayerRun&, const Recipe&, const std::string&, int64_t, int, int64_t, int64_t,
                     bool, const std::array<uint32_t, 3>&>(),
@@ -187,7 +193,7 @@ void add_layers(nb::module_& module) {
       .def_prop_ro("state_size", &Layer::state_size)
       .def_prop_ro("histories", &Layer::histories)
       .def("place_state", &Layer::place_state, "memory"_a.noconvert())
-      .def("roll_scales", &Layer::roll_scales)
+      .def("roll_scales", &Layer::roll_scales, "when"_a)
       .def_prop_ro("products", &Layer::products)
       .def_prop_ro("weight_bytes", &Layer::weight_bytes)
       .def("form", &Layer::form)

@@ -28,10 +28,9 @@ Values multiply(const Quantized& a, const Quantized& b, int64_t threads) {
   return array_of(std::move(y), {rows(a), rows(b)});
 }
 
-/// A format's words, or the format.
-using Factor = std::variant<std::string, narrowgauge::Format>;
+}  // namespace
 
-Operand factor(const char* key, const Factor& format, const std::string& rounding) {
+Operand factor_of(const char* key, const Factor& format, const std::string& rounding) {
   const auto* words = std::get_if<std::string>(&format);
   Operand cast = words != nullptr ? factor_cast(key, *words)
                                   : operand_of(std::get<narrowgauge::Format>(format));
@@ -42,8 +41,7 @@ Operand factor(const char* key, const Factor& format, const std::string& roundin
   return cast;
 }
 
-/// Throws Error where the matrices have no product.
-void require_shapes(const ProductJob& job) {
+void require_product_shapes(const ProductJob& job) {
   const int64_t k = job.b_is_turned ? job.b.rows : job.b.cols;
   const auto refuse = [](const char* key, const std::string& problem, const std::string& remedy) {
     throw Error({.place = "", .key = key, .problem = problem, .remedy = remedy});
@@ -54,6 +52,8 @@ void require_shapes(const ProductJob& job) {
       job.b_is_turned ? "(K, N) beside (M, K), none of them 0"
                       : "(N, K) beside (M, K), none of them 0, or transpose_b where b is (K, N)");
 }
+
+namespace {
 
 /// What matmul is told of its factors.
 struct Words {
@@ -69,12 +69,12 @@ Values product(const FloatMatrix& a, const FloatMatrix& b, const Words& words, u
   job.a = rows_of(a);
   job.b = rows_of(b);
   job.b_is_turned = words.transpose_b;
-  job.a_cast = factor("a_format", words.a_format, words.rounding);
-  job.b_cast = factor("b_format", words.b_format, words.rounding);
+  job.a_cast = factor_of("a_format", words.a_format, words.rounding);
+  job.b_cast = factor_of("b_format", words.b_format, words.rounding);
   job.hadamard = hadamard_of(job.a_cast, words.hadamard);
   job.seed = seed;
   job.threads = threads_of(threads);
-  require_shapes(job);
+  require_product_shapes(job);
   as_call([&] { require_fitting_blocks(job.a_cast, job.b_cast); });
   std::vector<float> c;
   {

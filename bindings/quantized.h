@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "bind.h"
+#include "numbers/measured_product.h"
 #include "numbers/narrow_matrix.h"
 
 namespace ng::python {
@@ -33,5 +35,12 @@ struct Quantized {
 /// Of so many values, with TransformerEngine's signs. Throws Error for a size that there is not,
 /// and where the elements cannot be transformed.
 [[nodiscard]] Hadamard hadamard_of(const Operand& cast, int size);
+
+/// A format's words, or the format.
+using Factor = std::variant<std::string, narrowgauge::Format>;
+/// Of matmul's keyword `key`; `rounding`: "" as the words say.
+[[nodiscard]] Operand factor_of(const char* key, const Factor& format, const std::string& rounding);
+/// Throws Error where the matrices have no product.
+void require_product_shapes(const ProductJob& job);
 
 }  // namespace ng::python

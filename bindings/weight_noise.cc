@@ -105,18 +105,16 @@ class LayerWeightNoise {
   template <class Make>
   void as_levels(const View& y, const Make& make) {
     if (recipe_.cast.is_fp32()) return make(y);
-    rounded_.resize(static_cast<size_t>(y.rows * y.cols));
-    const View narrow(reinterpret_cast<std::byte*>(rounded_.data()), bf16_format(), y.rows, y.cols,
-                      y.cols);
-    make(narrow);
-    run_.run().execute(Copy{.y = y, .x = narrow});
+    if (!rounded_) rounded_.emplace(run_.run().backend(), bf16_format(), y.rows, y.cols);
+    make(rounded_->view());
+    run_.run().execute(Copy{.y = y, .x = rounded_->view()});
   }
 
   LayerRun& run_;
   WeightNoise recipe_;
   BlockGrid grid_;
   uint32_t weight_id_;
-  std::vector<uint16_t> rounded_;
+  std::optional<TemporaryTensor> rounded_;
 };
 
 }  // namespace

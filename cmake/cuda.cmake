@@ -3,7 +3,7 @@
 # is there. Sets NG_CUDA_OBJECT and, where a program can have cards, makes ng_cards.
 set(NG_CUDA AUTO CACHE STRING "kernels compiled by nvcc: AUTO (where there is one), ON or OFF")
 set_property(CACHE NG_CUDA PROPERTY STRINGS AUTO ON OFF)
-if(NG_CUDA STREQUAL "OFF" OR NG_SANITIZE OR NG_PYTHON)
+if(NG_CUDA STREQUAL "OFF" OR NG_SANITIZE OR (NG_PYTHON AND NOT NG_CUDA STREQUAL "ON"))
   return()
 endif()
 # What is missing: an error where CUDA was insisted on, else said.
@@ -62,7 +62,7 @@ add_custom_command(
   OUTPUT ${NG_CUDA_OBJECT}
   COMMAND sh -c "\"$@\" 2>${NG_CUDA_UNIT}.log || { cat ${NG_CUDA_UNIT}.log; exit 1; }" sh
           ${NG_NVCC} -std=c++20 --expt-relaxed-constexpr -fmad=false -Werror all-warnings
-          -O3 -Xcompiler -ffp-contract=off,-fno-math-errno,-fvisibility=hidden
+          -O3 -Xcompiler -fPIC,-ffp-contract=off,-fno-math-errno,-fvisibility=hidden
           -Ddescribe_values=describe_without_fmt  # another function than that of the libraries
           --threads 2 ${gencode} -gencode=arch=compute_90,code=compute_90 -Xptxas -v
           --compress-mode=size  # a quarter

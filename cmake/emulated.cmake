@@ -7,8 +7,9 @@ if(BOOST_CONTEXT_INCLUDE AND BOOST_CONTEXT)
   add_library(ng_cuda_emulated STATIC ${sources})
   target_include_directories(ng_cuda_emulated SYSTEM PRIVATE ${BOOST_CONTEXT_INCLUDE})
   target_link_libraries(ng_cuda_emulated PUBLIC ng_flags ng_backend_cuda ${BOOST_CONTEXT})
-  set_target_properties(ng_cuda_emulated PROPERTIES UNITY_BUILD ${NG_UNITY}
-                        UNITY_BUILD_BATCH_SIZE 12)
+  set_target_properties(ng_cuda_emulated PROPERTIES POSITION_INDEPENDENT_CODE ON
+                        UNITY_BUILD ${NG_UNITY} UNITY_BUILD_BATCH_SIZE 12)
+  add_dependencies(libraries ng_cuda_emulated)
   # The program with this backend too; it takes the emulated rows in place of those in ng_run.
   if(TARGET ng_cli)
     add_executable(narrowgauge-emulated tests/cuda/backend_rows.cc)

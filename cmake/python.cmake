@@ -9,6 +9,15 @@ nanobind_add_module(_core STABLE_ABI NB_STATIC ${bindings})
 set(libraries ${NG_LIBRARIES})
 list(REMOVE_ITEM libraries ng_speed ng_study)
 target_link_libraries(_core PRIVATE ${libraries})
+# Backends beside those of ng_run: of a card with NG_CUDA=ON; for tests an emulated one.
+find_library(NG_EMULATED ng_cuda_emulated PATHS "${NG_PREBUILT}" NO_DEFAULT_PATH)
+if(TARGET ng_cards)
+  target_sources(_core PRIVATE src/run/backend_rows.cc)
+  target_link_libraries(_core PRIVATE ng_cards)
+elseif(NG_PREBUILT AND NG_EMULATED)
+  target_sources(_core PRIVATE tests/cuda/backend_rows.cc)
+  target_link_libraries(_core PRIVATE ${NG_EMULATED} boost_context)
+endif()
 target_include_directories(_core SYSTEM PRIVATE ${NB_DIR}/include)  # not up to our warnings
 target_compile_options(_core PRIVATE ${NG_COMPILES_FAST})
 

@@ -10,16 +10,9 @@ from ._core import Element, Format
 from ._errors import Diverged, Error
 from ._formats import element, format, formats
 from ._models import Model, inspect
-from ._numbers import (
-    Counts,
-    Errors,
-    Quantized,
-    dequantize,
-    error,
-    matmul,
-    quantize,
-)
+from ._numbers import Errors, dequantize, error, matmul, quantize
 from ._packing import assemble, unpack
+from ._quantized import Counts, Quantized
 from ._recipes import Recipe, recipes
 from ._tokenizers import Tokenizer, train_tokenizer
 from ._train import Trainer

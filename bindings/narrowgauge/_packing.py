@@ -13,7 +13,7 @@ from ._arrays import floats_of
 from ._core import Format
 from ._formats import format as format_of
 from ._layouts import GGUF, gguf_kind, require_layout
-from ._numbers import Quantized
+from ._quantized import Quantized
 
 
 def unpack(

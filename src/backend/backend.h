@@ -57,6 +57,10 @@ class Backend {
     return SumUnits::defined;
   }
 
+  /// Of a device whose memory others use, too: operations from now on go behind what they have
+  /// given to this stream, and what they will behind these.
+  virtual void use_stream(void* /* stream */) {}
+
   /// Throws Unsupported where the backend lacks the operation or one of its tensors' types.
   virtual void execute(const Operation& operation) = 0;
 

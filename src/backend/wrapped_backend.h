@@ -30,6 +30,7 @@ class WrappedBackend : public Backend {
                                    SumOrder sum) const override {
     return backend_->sum_units(a, b, sum);
   }
+  void use_stream(void* stream) override { backend_->use_stream(stream); }
   void execute(const Operation& operation) override { backend_->execute(operation); }
   void require(const Operation& operation) const override { backend_->require(operation); }
   [[nodiscard]] const TimeByKind* device_seconds() const override {

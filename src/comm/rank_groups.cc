@@ -17,6 +17,10 @@ RankGroups::RankGroups(Comm* world, int tensor)
   for (Comm* group : {tensor_, data_}) group->be_seen_in(*world_);
 }
 
+RankGroups::~RankGroups() {
+  for (Comm* group : {world_, data_, tensor_}) group->device_messages().reset();
+}
+
 BytesByTraffic RankGroups::sent() const {
   BytesByTraffic sent = world_->sent();
   for (const Comm* group : {own_data_.get(), own_tensor_.get()})

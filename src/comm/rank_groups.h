@@ -14,6 +14,10 @@ class RankGroups {
   /// `world`, which outlives this, in groups of `tensor` ranks; null: this process alone. Called by
   /// all ranks. `tensor` divides them.
   explicit RankGroups(Comm* world, int tensor = 1);
+  /// Devices of these ranks are gone: what they sent by is, too.
+  ~RankGroups();
+  RankGroups(const RankGroups&) = delete;
+  RankGroups& operator=(const RankGroups&) = delete;
 
   /// All of them.
   [[nodiscard]] Comm& world() const { return *world_; }

@@ -10,10 +10,16 @@
 
 namespace ng {
 
+/// What a backend is made by.
+struct BackendWish {
+  Threads threads;
+  uint64_t thread_order = 0;  ///< but where has_thread_order
+  int device = 0;             ///< of those of this host: a card, if it is one
+};
+
 struct BackendRow {
   std::string_view name;
-  /// `thread_order` is 0 but where has_thread_order.
-  std::unique_ptr<Backend> (*make)(Threads threads, uint64_t thread_order);
+  std::unique_ptr<Backend> (*make)(const BackendWish& wish);
   /// A seed draws the order in which threads go on, on which no result depends: an emulated card.
   bool has_thread_order = false;
   std::string_view cards = {};  ///< that its kernels are compiled for: "80,89,90a"

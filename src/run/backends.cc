@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "comm/launch.h"
 #include "run/backend_rows.h"
 
 namespace ng {
@@ -26,15 +27,15 @@ std::vector<std::string> cuda_architectures() {
   return {};
 }
 
-std::unique_ptr<Backend> make_backend(std::string_view name, Threads threads,
-                                      uint64_t thread_order) {
+std::unique_ptr<Backend> make_backend(std::string_view name, Threads threads, uint64_t thread_order,
+                                      std::optional<int> device) {
   for (const BackendRow& row : backend_rows()) {
     if (row.name != name) continue;
     if (thread_order != 0 && !row.has_thread_order)
       throw Error({.place = "--backend",
                    .problem = fmt::format("{} has no order of threads {}", name, thread_order),
                    .remedy = "no --thread-order or cuda.thread_order, or an emulated card"});
-    return row.make(threads, thread_order);
+    return row.make({threads, thread_order, device.value_or(launch().local_rank)});
   }
   throw Error({.place = "--backend",
                .problem = fmt::format("unknown \"{}\"", name),

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,8 +21,9 @@ namespace ng {
 [[nodiscard]] std::vector<std::string> cuda_architectures();
 
 /// Throws Error naming the known ones for an unknown name, and for a `thread_order` of one that
-/// has none.
+/// has none. `device`: of those of this host; none: that of this rank.
 [[nodiscard]] std::unique_ptr<Backend> make_backend(std::string_view name, Threads threads,
-                                                    uint64_t thread_order = 0);
+                                                    uint64_t thread_order = 0,
+                                                    std::optional<int> device = {});
 
 }  // namespace ng

@@ -10,17 +10,18 @@ namespace ng {
 // Memory is managed where a sanitizer sees where tensors end.
 std::span<const BackendRow> backend_rows() {
   static constexpr BackendRow kRows[] = {
-      {"ref", [](Threads threads, uint64_t /* order */) { return make_ref_backend(threads); }},
-      {"cpu", [](Threads threads, uint64_t /* order */) { return make_cpu_backend(threads); }},
+      {"ref", [](const BackendWish& wish) { return make_ref_backend(wish.threads); }},
+      {"cpu", [](const BackendWish& wish) { return make_cpu_backend(wish.threads); }},
       {"cuda-emulated",
-       [](Threads /* one */, uint64_t order) {
-         return make_emulated_cuda_backend({.thread_order = order, .is_managed = kSanitized});
+       [](const BackendWish& wish) {
+         return make_emulated_cuda_backend(
+             {.thread_order = wish.thread_order, .is_managed = kSanitized});
        },
        true},
       {"cuda-emulated-units",
-       [](Threads /* one */, uint64_t order) {
+       [](const BackendWish& wish) {
          return make_emulated_cuda_backend(
-             {.thread_order = order, .is_managed = kSanitized, .has_units = true});
+             {.thread_order = wish.thread_order, .is_managed = kSanitized, .has_units = true});
        },
        true}};
   return kRows;

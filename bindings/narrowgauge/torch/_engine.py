@@ -7,12 +7,10 @@ from typing import Any
 import torch
 
 from .. import _core
+from .._devices import KERNELS
 
 
-def takes_kernels(kind: str, device: torch.device) -> bool:
-    """Whether tensors there go to the kernels, else through torch operations. kind: "auto",
-    "kernels" or "torch"."""
-    return kind == "kernels" or (kind == "auto" and device.type == "cpu")
+_CPU = torch.device("cpu")
 
 
 class Engine:
@@ -33,12 +31,12 @@ class Engine:
         self.kind = kind  #: "auto", "kernels" or "torch"
         self.is_pass = True  #: the newest call of the model has gradients: passes may be repeated
         self.clock = torch.tensor([step, -1], dtype=torch.int64)
-        self._run: _core.LayerRun | None = None
+        self._runs: dict[tuple[str, int], _core.LayerRun] = {}  # by backend and device
         self._threads = 0
 
     def takes_kernels(self, device: torch.device) -> bool:
         """Whether tensors there go to the kernels, else through torch operations."""
-        return takes_kernels(self.kind, device)
+        return self.kind == "kernels" or (self.kind == "auto" and device.type in KERNELS)
 
     @property
     def step(self) -> int:
@@ -53,18 +51,21 @@ class Engine:
         """Of the recipe, in this step."""
         return self.recipe.phase_at(self.step / self.steps) if self.steps else 0
 
-    def run(self) -> _core.LayerRun:
-        """Where layers compute, on as many threads as torch may use."""
+    def run(self, device: torch.device = _CPU) -> _core.LayerRun:
+        """Where layers of a device compute; of the CPU on as many threads as torch may use."""
         threads = torch.get_num_threads()
-        if self._run is None or self._threads != threads:
-            self._run, self._threads = _core.LayerRun(self.seed, threads), threads
-        return self._run
+        if self._threads != threads:
+            self._runs, self._threads = {}, threads
+        at = KERNELS.get(device.type, "cpu"), device.index or 0
+        if at not in self._runs:
+            self._runs[at] = _core.LayerRun(self.seed, threads, *at)
+        return self._runs[at]
 
     def __getstate__(self) -> dict[str, Any]:
         return {
             **self.__dict__,
             "recipe": (self.recipe.name, self.recipe.resolved),
-            "_run": None,
+            "_runs": {},
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ import torch
 import torch.fx
 from torch import Tensor
 
+from .._devices import KERNELS
 from ._state import LayerState
 
 _TYPES = (torch.float32, torch.bfloat16)
@@ -109,7 +110,7 @@ def _require_dense(state: LayerState, what: str, tensor: Any) -> None:
 
 
 def _require_device(state: LayerState, what: str, tensor: Tensor, x: Tensor) -> None:
-    if state.engine.kind == "kernels" and tensor.device.type != "cpu":
+    if state.engine.kind == "kernels" and tensor.device.type not in KERNELS:
         raise state.refuse(
             f"{what} is on {tensor.device}", 'the CPU, or convert(..., engine="auto")'
         )

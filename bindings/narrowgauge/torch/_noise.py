@@ -7,7 +7,7 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 
-from .. import _core
+from .._devices import when as when_of
 from ._anywhere import noisy as noisy_anywhere
 from ._custom import HAS_OPERATORS, operator
 from ._operators import differentiable_once, refuse_twice, saved_of
@@ -34,10 +34,10 @@ def _forward(
     state = state_of(layer)
     rows = _weight_rows(weight, state)
     step = state.engine.step if training else 0
-    y = torch.empty(rows.shape)
-    scales = torch.empty(bits.shape)
-    noise = state.noise()
-    when = _core.When(step, 0, not training, False)
+    y = torch.empty(rows.shape, device=weight.device)
+    scales = torch.empty(bits.shape, device=weight.device)
+    noise = state.noise(weight.device)
+    when = when_of(weight.device, step, 0, not training)
     if training:
         noise.add(when, rows, _learned(bits), _clip(clip), y, scales)
     else:
@@ -54,13 +54,13 @@ def _backward(
     state = state_of(layer)
     step, training = ticket.tolist()
     dw = _weight_rows(grad, state).to(torch.float32, copy=True)
-    of_bits = torch.zeros(bits.shape)
-    of_clip = torch.zeros(0 if clip is None else clip.shape)
+    of_bits = torch.zeros(bits.shape, device=grad.device)
+    of_clip = torch.zeros(0 if clip is None else clip.shape, device=grad.device)
     if training:  # else what is rounded passes gradients as they are
         rows = _weight_rows(weight, state)
-        state.noise().backward(
-            _core.When(step, 0, False, False), rows, _learned(bits), _clip(clip), scales, dw,
-            of_bits, None if clip is None else of_clip,
+        state.noise(grad.device).backward(
+            when_of(grad.device, step, 0, False), rows, _learned(bits), _clip(clip),
+            scales, dw, of_bits, None if clip is None else of_clip,
         )
     dw = dw.t().contiguous() if state.turned else dw
     return dw.to(weight.dtype), of_bits.to(bits.dtype), of_clip
@@ -93,16 +93,17 @@ if HAS_OPERATORS:
         weight: Tensor, bits: Tensor, clip: Optional[Tensor], clock: Tensor, layer: int,
         turned: bool, training: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        y = torch.empty(weight.shape[::-1] if turned else weight.shape)
-        return (y.t() if turned else y), torch.empty(bits.shape), torch.empty(2, dtype=torch.int64)
+        y = torch.empty(weight.shape[::-1] if turned else weight.shape, device=weight.device)
+        scales = torch.empty(bits.shape, device=weight.device)
+        return (y.t() if turned else y), scales, torch.empty(2, dtype=torch.int64)
 
     @_differentiate.register_fake
     def _(
         grad: Tensor, weight: Tensor, bits: Tensor, clip: Optional[Tensor], scales: Tensor,
         ticket: Tensor, layer: int,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        of_clip = torch.empty(0 if clip is None else clip.shape)
-        return torch.empty(weight.shape, dtype=weight.dtype), torch.empty_like(bits), of_clip
+        of_clip = torch.empty(0 if clip is None else clip.shape, device=weight.device)
+        return torch.empty_like(weight), torch.empty_like(bits), of_clip
 
     def _set_up(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         weight, bits, clip, _, ctx.layer, _, _ = inputs

@@ -16,7 +16,7 @@ import torch
 import torch.utils.checkpoint
 from torch import Tensor
 
-from .. import _core
+from .._devices import when as when_of
 from .._errors import Error
 from ._custom import HAS_OPERATORS, operator
 from ._inputs import is_compiling, require_gradient
@@ -75,13 +75,13 @@ def forward_pass(
     if training:
         micro = state.same_micro(x) if repeats else state.next_micro(x)
     step = state.engine.step if training else 0
+    core = state.core(x.device)
     size = state.kept_size(x.numel() // inputs) if keeps else 0
-    kept_input = torch.empty(size, dtype=torch.uint8)
+    kept_input = torch.empty(size, dtype=torch.uint8, device=x.device)
     state.saved_bytes = (size or x.numel() * x.element_size()) if keeps else 0
     if x.numel() > 0:
-        core = state.core()
         state.place_scales(core, scales)
-        when = _core.When(step, micro, not training, repeats)
+        when = when_of(x.device, step, micro, not training, repeats)
         kept = state.is_kept(weight, step, not training)
         core.forward(
             when, kept, state.weight_rows(weight, kept), _row(bias), _rows(x, inputs),
@@ -102,13 +102,13 @@ def backward_pass(
     rows = grad.numel() // outputs
     dx = grad.new_empty((*grad.shape[:-1], inputs) if needs[0] else 0)
     dw = weight.new_empty((outputs, inputs) if needs[1] else 0)
-    db = torch.empty(outputs if needs[2] else 0, dtype=torch.float32)
+    db = torch.empty(outputs if needs[2] else 0, dtype=torch.float32, device=grad.device)
     if rows == 0:
         dw.zero_(), db.zero_()
     else:
-        core = state.core()
+        core = state.core(grad.device)
         state.place_scales(core, scales)
-        when = _core.When(step, micro, bool(evaluates), False)
+        when = when_of(grad.device, step, micro, bool(evaluates))
         kept = state.is_kept(weight, step, bool(evaluates))
         of_grad = _rows(grad, outputs)
         is_read = x.dtype == torch.uint8
@@ -241,7 +241,7 @@ if HAS_OPERATORS:
         size = state_of(layer).kept_size(math.prod(x.shape[:-1])) if keeps else 0
         return (
             x.new_empty((*x.shape[:-1], outputs)), torch.empty(3, dtype=torch.int64),
-            torch.empty(size, dtype=torch.uint8),
+            torch.empty(size, dtype=torch.uint8, device=x.device),
         )  # fmt: skip
 
     @_backward.register_fake
@@ -253,7 +253,7 @@ if HAS_OPERATORS:
         return (
             grad.new_empty((*grad.shape[:-1], inputs) if needs[0] else 0),
             weight.new_empty(weight.shape if needs[1] else 0),
-            bias.new_empty(bias.shape) if bias is not None and needs[2] else torch.empty(0),
+            bias.new_empty(bias.shape) if bias is not None and needs[2] else grad.new_empty(0),
         )
 
     def _set_up(ctx: Any, inputs: tuple[Any, ...], output: Tensors) -> None:

@@ -13,7 +13,7 @@ from .. import _core
 from .._arguments import is_a, one_of, real, refusing, shown, whole
 from .._errors import ArgumentError, Error
 from ._bit_widths import bit_widths_by_decay
-from ._engine import Engine, takes_kernels
+from ._engine import Engine
 from ._held import Held, HeldByKernels, Plan
 from ._held_anywhere import HeldAnywhere
 from ._names import Names
@@ -97,6 +97,12 @@ def optimizer(
     )
 
 
+def _takes_kernels(kind: str, device: torch.device) -> bool:
+    """Whether a parameter there goes to the kernels, else through torch operations. kind: "auto",
+    "kernels" or "torch"."""
+    return kind == "kernels" or (kind == "auto" and device.type == "cpu")
+
+
 class Optimizer(torch.optim.Optimizer):
     """What `optimizer` makes."""
 
@@ -149,7 +155,7 @@ class Optimizer(torch.optim.Optimizer):
                 self._places[parameter] = given_place(number, parameter, self._blocks)
             settings = {**self._fixed, **_constants(group)}
             place = self._places[parameter]
-            of_kernels = takes_kernels(self._plan.engine, parameter.device)
+            of_kernels = _takes_kernels(self._plan.engine, parameter.device)
             kind = HeldByKernels if of_kernels else HeldAnywhere
             self._held[parameter] = kind(self._plan, parameter, place, settings)
         return self._held[parameter]

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from .._devices import when as when_of
 from .._errors import Error
 from ._engine import Engine
 from ._form import begin_scales, form_of, noise_of, roll_scales
@@ -51,6 +52,7 @@ class LayerState:
         self._micro = 0  # of the newest pass: pass + use * PASSES
         self.saved_bytes = 0  #: of the newest pass, as long as its graph lives: of x
         self.uses = 0  #: of the layer in a pass, as compiled torch operations count them
+        self._device = torch.device("cpu")  # of the newest pass
         self._core: _core.Layer | None = None
         self._noise: _core.WeightNoise | None = None
         self._noise_run: _core.LayerRun | None = None
@@ -81,9 +83,11 @@ class LayerState:
 
     # The core ------------------------------------------------------------------------------------
 
-    def core(self) -> _core.Layer:
-        """Where it computes, made anew where threads change."""
-        run = self.engine.run()
+    def core(self, device: torch.device | None = None) -> _core.Layer:
+        """Where it computes on a device, made anew where that or threads change; None: where it did
+        last."""
+        self._device = self._device if device is None else device
+        run = self.engine.run(self._device)
         if self._core is None or self._run is not run:
             ids = [self.ids.weight, self.ids.input, self.ids.output]
             self._run, self._placed, self._weight = run, None, None
@@ -105,9 +109,10 @@ class LayerState:
         self.uses += 1
         return (self.uses - 1) % USES
 
-    def noise(self) -> _core.WeightNoise:
-        """Noise on the weight by the kernels; a recipe may have none."""
-        run = self.engine.run()
+    def noise(self, device: torch.device | None = None) -> _core.WeightNoise:
+        """Noise on the weight by the kernels, as core(); a recipe may have none."""
+        self._device = self._device if device is None else device
+        run = self.engine.run(self._device)
         if self._noise is None or self._noise_run is not run:
             self._noise_run = run
             self._noise = _core.WeightNoise(
@@ -132,7 +137,7 @@ class LayerState:
         """
         on_kernels = scales is None or self.engine.takes_kernels(scales.device)
         if self._core is not None or (scales is not None and on_kernels):
-            core = self.core()
+            core = self.core(scales.device if scales is not None and on_kernels else None)
             self.place_scales(core, scales if on_kernels else None)
             core.set_phase(self.engine.phase)
         self._weight = self._noise = None
@@ -148,9 +153,9 @@ class LayerState:
         if scales is None:
             return
         if self.engine.takes_kernels(scales.device):
-            core = self.core()
+            core = self.core(scales.device)
             self.place_scales(core, scales)
-            core.roll_scales()
+            core.roll_scales(when_of(scales.device, self.engine.step, 0, False))
         else:
             roll_scales(self.form, scales)
 
@@ -171,7 +176,7 @@ class LayerState:
     def kept_values(self, kept: Tensor, rows: int) -> Tensor:
         """What kept_size(rows) bytes stand for: x as the forward product read it, FP32."""
         core = self.core()
-        values = torch.empty(rows, core.kept_form[0])
+        values = torch.empty(rows, core.kept_form[0], device=kept.device)
         core.read_kept(kept, values)
         return values
 
@@ -187,8 +192,10 @@ class LayerState:
         return self._turned
 
     def is_kept(self, weight: Tensor, step: int, evaluates: bool) -> bool:
-        """Whether operands made of the weight before are what would be made now."""
-        now = (weight.data_ptr(), version(weight), -1 if evaluates else step, sample(weight),
+        """Whether operands made of the weight before are what would be made now. Nobody waits for
+        values of another device."""
+        values = sample(weight) if weight.device.type == "cpu" else 0
+        now = (weight.data_ptr(), version(weight), -1 if evaluates else step, values,
                *self._noise_of)  # fmt: skip
         kept, self._weight = self._weight == now, now
         # Where that tensor is no more, another may lie at its address.

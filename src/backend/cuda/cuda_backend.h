@@ -8,12 +8,11 @@
 
 namespace ng {
 
-/// Of the cards that the driver names (CUDA_VISIBLE_DEVICES) the one of rank `local_rank` on this
-/// host, which ranks share where there are more of them. Throws Error where there is no driver or
-/// no card of sm_80 or later.
+/// Of the cards that the driver names (CUDA_VISIBLE_DEVICES) number `device`, round and round where
+/// there are less. Throws Error where there is no driver or no card of sm_80 or later.
 /// `exact`: products by kernels with the bits of `ref`; else by cuBLASLt where it takes them
 /// [cuda/route.h], and Error where it is not found.
-[[nodiscard]] std::unique_ptr<Backend> make_cuda_backend(bool exact, int local_rank);
+[[nodiscard]] std::unique_ptr<Backend> make_cuda_backend(bool exact, int device);
 
 /// A card that is emulated on the CPU, each CUDA thread a fiber: results are those of a card, the
 /// time they take is not.

@@ -27,9 +27,9 @@ void check(cudaError_t code, std::string_view what) {
                                                            : "the card's state by nvidia-smi"});
 }
 
-/// Of the card that a rank uses, from now on in this thread; throws Error where no kernel could
-/// run.
-const Card& require_card(int local_rank, int& device) {
+/// Of card `device`, round and round, which this thread uses from now on; throws Error where no
+/// kernel could run.
+const Card& require_card(int& device) {
   const auto refuse = [](std::string problem) {
     throw Error({.place = "--backend", .problem = "cuda: " + problem, .remedy = "cpu"});
   };
@@ -39,7 +39,7 @@ const Card& require_card(int local_rank, int& device) {
     refuse("the driver serves CUDA " + *machine.driver + ", and kernels are of CUDA " +
            std::to_string(kCudaMajor));
   if (machine.devices.empty()) refuse("the driver finds no card");
-  device = local_rank % static_cast<int>(machine.devices.size());
+  device %= static_cast<int>(machine.devices.size());
   const CudaDevice& card = machine.devices[static_cast<size_t>(device)];
   if (card.sm < kOldestCard)
     refuse(card.name + " is of sm_" + std::to_string(card.sm) + ", older than sm_" +
@@ -48,29 +48,31 @@ const Card& require_card(int local_rank, int& device) {
   return card_like(card.sm);
 }
 
-/// A stream of a rank's card; throws Error where no kernel could run.
+/// A stream of a card, or that of others; throws Error where no kernel could run.
 struct OwnStream : CardStream {
-  explicit OwnStream(int local_rank) : card(require_card(local_rank, device)) {
-    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
+  explicit OwnStream(int wish) : device(wish), card(require_card(device)) {
+    check(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking), "a stream");
+    stream = own;
   }
-  ~OwnStream() { cudaStreamDestroy(stream); }
+  ~OwnStream() { cudaStreamDestroy(own); }
   OwnStream(const OwnStream&) = delete;
   OwnStream& operator=(const OwnStream&) = delete;
 
   int device = 0;
   const Card& card;
+  cudaStream_t own = nullptr;
 };
 
 /// Events on the stream.
 class CardMoments final : public Moments {
  public:
-  explicit CardMoments(cudaStream_t stream) : stream_(stream) {}
+  explicit CardMoments(const CardStream& stream) : stream_(stream) {}
   ~CardMoments() override {
     for (cudaEvent_t event : events_) cudaEventDestroy(event);
   }
   void note(size_t i) override {
     while (events_.size() <= i) check(cudaEventCreate(&events_.emplace_back()), "an event");
-    check(cudaEventRecord(events_[i], stream_), "an event");
+    check(cudaEventRecord(events_[i], stream_.stream), "an event");
   }
   [[nodiscard]] double seconds(size_t from, size_t to) const override {
     float milliseconds = 0;
@@ -79,7 +81,7 @@ class CardMoments final : public Moments {
   }
 
  private:
-  cudaStream_t stream_;
+  const CardStream& stream_;
   std::vector<cudaEvent_t> events_;
 };
 
@@ -101,10 +103,10 @@ constexpr size_t kHeldBytes = size_t{256} << 20;  ///< for operands as the libra
 class CardBackend final : public KernelBackend {
  public:
   CardBackend(bool exact, std::unique_ptr<OwnStream> stream)
-      : KernelBackend(std::make_unique<CardMoments>(stream->stream)), stream_(std::move(stream)) {
+      : KernelBackend(std::make_unique<CardMoments>(*stream)), stream_(std::move(stream)) {
     if (!exact) {
       scratch_bytes_ = kHeldBytes;
-      units_ = make_card_units(stream_->stream, stream_->card);
+      units_ = make_card_units(*stream_, stream_->card);
       if (units_ == nullptr)
         throw Error({.place = "--backend",
                      .problem = "cuda: no libcublasLt.so." + std::to_string(kCudaMajor) +
@@ -138,13 +140,14 @@ class CardBackend final : public KernelBackend {
   }
 
   [[nodiscard]] bool is_in_hosts_reach() const override { return false; }
+  void use_stream(void* stream) override { stream_->stream = static_cast<cudaStream_t>(stream); }
 
   [[nodiscard]] std::string device_address() const override {
     return has_nccl() ? card_address(stream_->device) : "";
   }
   std::unique_ptr<DeviceMessages> make_device_messages(int rank, int ranks,
                                                        const FromFirst& share) override {
-    return make_nccl_messages({stream_->device, stream_->stream}, rank, ranks, share);
+    return make_nccl_messages({stream_->device, *stream_}, rank, ranks, share);
   }
 
  private:
@@ -184,8 +187,8 @@ class CardBackend final : public KernelBackend {
 }  // namespace
 }  // namespace cuda
 
-std::unique_ptr<Backend> make_cuda_backend(bool exact, int local_rank) {
-  return std::make_unique<cuda::CardBackend>(exact, std::make_unique<cuda::OwnStream>(local_rank));
+std::unique_ptr<Backend> make_cuda_backend(bool exact, int device) {
+  return std::make_unique<cuda::CardBackend>(exact, std::make_unique<cuda::OwnStream>(device));
 }
 
 }  // namespace ng

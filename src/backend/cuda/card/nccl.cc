@@ -88,7 +88,7 @@ class NcclMessages final : public DeviceMessages {
 
   void exchange(std::span<const DeviceMessage> out, std::span<const DeviceMessage> in) override {
     check_cuda(cudaSetDevice(card_.device), "the card of messages");  // of a thread of its own
-    check_cuda(cudaEventRecord(computed_, card_.stream), "an event");
+    check_cuda(cudaEventRecord(computed_, card_.stream.stream), "an event");
     check_cuda(cudaStreamWaitEvent(stream_, computed_, 0), "an event");
     check_nccl(nccl().begin_group(), "ncclGroupStart");
     for (const DeviceMessage& m : out)

@@ -2,11 +2,10 @@
 // (docs/gpu.md). Its sums are not used, for they round at every hop: it carries bytes.
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <memory>
 #include <string>
 
+#include "backend/cuda/words.h"
 #include "backend/device_messages.h"
 
 namespace ng::cuda {
@@ -20,7 +19,7 @@ namespace ng::cuda {
 /// What ranks compute on.
 struct ComputingCard {
   int device = 0;
-  cudaStream_t stream = nullptr;  ///< behind which messages go
+  const CardStream& stream;  ///< behind which messages go
 };
 /// Throws Error where NCCL refuses.
 [[nodiscard]] std::unique_ptr<DeviceMessages> make_nccl_messages(const ComputingCard& card,

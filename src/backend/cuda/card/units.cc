@@ -158,7 +158,7 @@ class BlasProduct {
 
 class CardUnits final : public Units {
  public:
-  CardUnits(const BlasLibrary& library, cudaStream_t stream, const Card& card)
+  CardUnits(const BlasLibrary& library, const CardStream& stream, const Card& card)
       : library_(library), stream_(stream), card_(card) {
     check_blas(library_.create(&handle_), "its start");
     if (cudaMalloc(&room_, kLibraryBytes) != cudaSuccess)
@@ -186,7 +186,7 @@ class CardUnits final : public Units {
     const void* before = is_int ? static_cast<const void*>(&whole_beta) : &beta;
     check_blas(
         library_.matmul(handle_, made.product, by, p.a.data, made.a, p.b.data, made.b, before, p.d,
-                        made.d, p.d, made.d, &*algorithm, room_, kLibraryBytes, stream_),
+                        made.d, p.d, made.d, &*algorithm, room_, kLibraryBytes, stream_.stream),
         "a product");
   }
 
@@ -254,7 +254,7 @@ class CardUnits final : public Units {
   }
 
   BlasLibrary library_;
-  cudaStream_t stream_;
+  const CardStream& stream_;
   const Card& card_;
   cublasLtHandle_t handle_ = nullptr;
   void* room_ = nullptr;
@@ -263,7 +263,7 @@ class CardUnits final : public Units {
 
 }  // namespace
 
-std::unique_ptr<Units> make_card_units(cudaStream_t stream, const Card& card) {
+std::unique_ptr<Units> make_card_units(const CardStream& stream, const Card& card) {
   BlasLibrary library;
   if (!library.load()) return nullptr;
   return std::make_unique<CardUnits>(library, stream, card);
@@ -274,7 +274,7 @@ std::unique_ptr<Units> make_card_units(cudaStream_t stream, const Card& card) {
 #else
 
 namespace ng::cuda {
-std::unique_ptr<Units> make_card_units(cudaStream_t /* stream */, const Card& /* card */) {
+std::unique_ptr<Units> make_card_units(const CardStream& /* stream */, const Card& /* card */) {
   return nullptr;
 }
 }  // namespace ng::cuda

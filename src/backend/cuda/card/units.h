@@ -2,15 +2,15 @@
 // for.
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <memory>
 
 #include "backend/cuda/units.h"
+#include "backend/cuda/words.h"
 
 namespace ng::cuda {
 
-/// Null: no cuBLASLt of this CUDA is found, or the program was built without its header.
-[[nodiscard]] std::unique_ptr<Units> make_card_units(cudaStream_t stream, const Card& card);
+/// On that stream, whichever it becomes. Null: no cuBLASLt of this CUDA is found, or the program
+/// was built without its header.
+[[nodiscard]] std::unique_ptr<Units> make_card_units(const CardStream& stream, const Card& card);
 
 }  // namespace ng::cuda

@@ -1,0 +1,178 @@
+"""Layers of CUDA models and numbers of their tensors, by an emulated card in the place of the CPU:
+a card's memory and torch's streams no machine without one shows."""
+
+from __future__ import annotations
+
+import copy
+
+import narrowgauge as ng
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+import narrowgauge.torch as ngt  # noqa: E402: needs torch
+from narrowgauge import _core, _devices  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
+CARD = "cuda-emulated"
+pytestmark = pytest.mark.skipif(
+    CARD not in _core.backends(), reason="the package was built without the emulated card"
+)
+NAMES = {"0": "blocks.0.mlp.up", "2": "blocks.0.mlp.down"}
+
+
+def make_model() -> nn.Sequential:
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(40, 72), nn.GELU(), nn.Linear(72, 24))
+
+
+def trained(recipe: str, steps: int = 2, checkpoints: bool = False) -> list[torch.Tensor]:
+    """Losses, gradients of the last step, weights after it, and what evaluation gives."""
+    model = make_model()
+    ngt.convert(model, recipe, names=NAMES, seed=5)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    ngt.attach(model, optimizer)
+    seen = []
+    generator = torch.Generator().manual_seed(2)
+    for _ in range(steps):
+        for _ in range(2):  # micro-batches
+            x = torch.randn(3, 11, 40, generator=generator).requires_grad_()
+            y = checkpoint(model, x, use_reentrant=False) if checkpoints else model(x)
+            loss = (y * torch.randn(y.shape, generator=generator)).mean()
+            loss.backward()
+            seen += [loss.detach(), x.grad]
+        seen += [p.grad.clone() for p in model.parameters()]
+        optimizer.step()
+        optimizer.zero_grad()
+    model.eval()
+    with torch.no_grad():
+        seen.append(model(torch.randn(5, 40, generator=generator)))
+    return [*seen, *(p.detach() for p in model.parameters())]
+
+
+def require_same(a: list[torch.Tensor], b: list[torch.Tensor]) -> None:
+    assert len(a) == len(b)
+    for x, y in zip(a, b, strict=True):
+        assert torch.equal(x, y)
+
+
+@pytest.fixture
+def by(monkeypatch):
+    """by(backend)(function, ...): what it calls computes by another backend."""
+
+    def by(backend):
+        def call(function, *args, **words):
+            with monkeypatch.context() as patch:
+                patch.setitem(_devices.KERNELS, "cpu", backend)
+                return function(*args, **words)
+
+        return call
+
+    return by
+
+
+@pytest.fixture
+def on_card(by):
+    return by(CARD)
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    ["bf16", "mxfp4-sr-rht", "nvfp4-all", "fp8-delayed", "fp8-block", "int8", "quartet2", "averis"],
+)
+def test_layers_have_the_bits_of_the_definition(recipe, by):
+    on_card = by(CARD)(trained, recipe)
+    require_same(on_card, by("ref")(trained, recipe))
+    # The gradient of a bias is summed otherwise on CPUs, which the second step's losses show.
+    torch.testing.assert_close(on_card[:4], trained(recipe)[:4], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("recipe", ["gaussws-all", "nipq"])
+def test_noise_on_weights_has_the_bits_of_the_definition(recipe, by):
+    require_same(by(CARD)(trained, recipe), by("ref")(trained, recipe))
+
+
+def test_checkpointing_repeats_its_draws(on_card):
+    plain = on_card(trained, "mxfp4-sr-rht")
+    require_same(on_card(trained, "mxfp4-sr-rht", checkpoints=True), plain)
+
+
+def test_a_model_goes_from_one_to_the_other(on_card):
+    def half(model, x):
+        model(x).sum().backward()
+        return [p.grad.clone() for p in model.parameters() if p.dim() == 2]
+
+    model = make_model()
+    ngt.convert(model, "mxfp4-sr-rht", names=NAMES, seed=5)
+    x = torch.randn(7, 40)
+    other = copy.deepcopy(model)
+    first = on_card(half, model, x)
+    require_same(first, half(other, x))
+    model.zero_grad()
+    other.zero_grad()
+    require_same(half(model, x), half(other, x))
+
+
+# Narrow numbers of tensors ----------------------------------------------------------------------
+
+
+def values(rows: int, cols: int, seed: int = 3) -> torch.Tensor:
+    x = torch.randn(rows, cols, generator=torch.Generator().manual_seed(seed))
+    return x * torch.exp(torch.randn(rows, 1, generator=torch.Generator().manual_seed(seed + 1)))
+
+
+@pytest.mark.parametrize("along", ["cols", "rows"])
+@pytest.mark.parametrize("hadamard", [0, 32])
+@pytest.mark.parametrize("format", ["mxfp4", "nvfp4", "fp8_e4m3", "mxfp6_e3m2", "int8", "mxint8"])
+def test_tensors_become_the_numbers_that_arrays_do(format, hadamard, along, on_card):
+    x = values(35, 70)
+    words = {"along": along, "hadamard": hadamard, "seed": 9, "rounding": "stochastic"}
+    there, here = on_card(ng.quantize, x, format, **words), ng.quantize(x.numpy(), format, **words)
+    assert isinstance(there, ng.Quantized) and isinstance(there.codes, torch.Tensor)
+    np.testing.assert_array_equal(there.codes.numpy(), here.codes)
+    np.testing.assert_array_equal(there.dequantize().numpy(), here.dequantize())
+    assert there.counts == here.counts
+    assert float(there.tensor_scale) == here.tensor_scale
+    scales = here.scales
+    if scales is not None and scales.size == there.scales.numel():
+        np.testing.assert_array_equal(there.scales.numpy(), scales)
+
+
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize("format", ["mxfp4", "nvfp4", "fp8_e5m2", "int8", "bf16"])
+def test_products_are_those_of_arrays(format, transpose_b, on_card):
+    a, b = values(9, 64), values(13, 64, seed=5)
+    b = b.t().contiguous() if transpose_b else b
+    words = {"a_format": format, "b_format": "mxfp8_e4m3", "transpose_b": transpose_b}
+    there = on_card(ng.matmul, a, b, **words)
+    np.testing.assert_array_equal(there.numpy(), ng.matmul(a.numpy(), b.numpy(), **words))
+
+
+def test_numbers_are_multiplied_as_they_are(on_card):
+    a, b = values(9, 64), values(13, 64, seed=5)
+
+    def there():
+        return ng.matmul(ng.quantize(a, "nvfp4"), ng.quantize(b, "nvfp4"))
+
+    here = ng.matmul(ng.quantize(a.numpy(), "nvfp4"), ng.quantize(b.numpy(), "nvfp4"))
+    np.testing.assert_array_equal(on_card(there).numpy(), here)
+
+
+def test_bf16_tensors_and_more_dimensions_are_read_in_place(on_card):
+    x = values(12, 64).to(torch.bfloat16).reshape(3, 4, 64)
+    there = on_card(ng.quantize, x, "mxfp4")
+    assert there.codes.shape == x.shape
+    here = ng.quantize(x.float().numpy(), "mxfp4")
+    np.testing.assert_array_equal(there.codes.numpy(), here.codes)
+    assert there.as_torch is not None
+
+
+def test_what_a_device_has_no_numbers_of_is_refused(on_card):
+    x = values(4, 32)
+    with pytest.raises(ng.Error, match="bf16 on a device"):
+        on_card(ng.quantize, x, "bf16")
+    with pytest.raises(ng.Error, match="torch.int64"):
+        on_card(ng.quantize, x.to(torch.int64), "mxfp4")
+    with pytest.raises(ng.Error, match="none of them 0"):
+        on_card(ng.matmul, x, values(4, 64), a_format="mxfp4")
