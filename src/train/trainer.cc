@@ -1,5 +1,7 @@
 #include "train/trainer.h"
 
+#include <functional>
+
 #include "comm/agreement.h"
 
 namespace ng {
@@ -202,7 +204,7 @@ StepReport Trainer::step(int64_t step, float lr) {
     });
   };
   if (updates && is_left_to_backend())
-    repeated_steps_[phase]->run(numbers_of(step, lr), operations);
+    repeated_steps_[phase]->run(numbers_of(step, lr), std::cref(operations));
   else
     operations();
   run_.set_operand_observer(nullptr);

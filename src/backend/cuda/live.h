@@ -75,8 +75,6 @@ struct StepKey {
   RandomKey key{};
   const StepNumbers* live = nullptr;  ///< whose step it has; null: its own
 
-  StepKey() = default;
-  NG_HD StepKey(const RandomKey& of, const StepNumbers* by = nullptr) : key(of), live(by) {}
   [[nodiscard]] StepKey with(Purpose purpose) const {
     StepKey other = *this;
     other.key.purpose = purpose;

@@ -98,7 +98,8 @@ class EmulatedBackend final : public KernelBackend {
     return emulated::make_messages(memory_, rank, share);
   }
   std::unique_ptr<RepeatedStep> make_repeated_step() override {
-    return has_graphs_ ? KernelBackend::make_repeated_step() : Backend::make_repeated_step();
+    if (!has_graphs_) return std::make_unique<RepeatedStep>();
+    return KernelBackend::make_repeated_step();
   }
 
  private:
