@@ -18,15 +18,17 @@
 namespace ng::python {
 namespace {
 
-/// (r, c) in FP32, rows side by side without gaps.
-using InMatrix = nb::ndarray<nb::pytorch, const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using OutMatrix = nb::ndarray<nb::pytorch, float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+/// (r, c) in FP32, rows side by side without gaps, in memory of the runs' backend.
+using InMatrix = nb::ndarray<nb::pytorch, const float, nb::ndim<2>, nb::c_contig>;
+using OutMatrix = nb::ndarray<nb::pytorch, float, nb::ndim<2>, nb::c_contig>;
 using OutBytes = nb::ndarray<nb::pytorch, uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 /// The memory of an optimizer: parameters share a run, whose names are unique, and so its gradient.
 class UpdateRuns {
  public:
-  UpdateRuns(uint64_t seed, int64_t threads) : seed_(seed), threads_(threads_of(threads)) {}
+  /// `device`: of those of this host.
+  UpdateRuns(uint64_t seed, int64_t threads, std::string backend, int device)
+      : seed_(seed), threads_(threads_of(threads)), backend_(std::move(backend)), device_(device) {}
   UpdateRuns(const UpdateRuns&) = delete;
   UpdateRuns& operator=(const UpdateRuns&) = delete;
 
@@ -34,7 +36,7 @@ class UpdateRuns {
   Run& run_for(const std::string& parameter) {
     for (Entry& entry : runs_)
       if (entry.names.insert(parameter).second) return entry.run;
-    Entry& entry = runs_.emplace_back(make_backend("cpu", threads_), seed_);
+    Entry& entry = runs_.emplace_back(make_backend(backend_, threads_, 0, device_), seed_);
     entry.names.insert(parameter);
     return entry.run;
   }
@@ -47,6 +49,8 @@ class UpdateRuns {
   };
   uint64_t seed_;
   Threads threads_;
+  std::string backend_;
+  int device_;
   std::deque<Entry> runs_;
 };
 
@@ -66,6 +70,8 @@ class ParameterUpdate {
                                                .optimizer = optimizer_.get()});
   }
 
+  /// Calls to come go behind what torch has given this stream of a device.
+  void use_stream(uint64_t stream) { run_->backend().use_stream(reinterpret_cast<void*>(stream)); }
   /// As values of training begin: carries are empty, and states stay.
   void put(const InMatrix& values) {
     const View view = view_of(values.data());
@@ -96,6 +102,19 @@ class ParameterUpdate {
     const Unlocked unlocked;
     update_->move(lr, step, {gradient.data(), gradient.size()});
     return update_->overflowing();
+  }
+  /// On a device, for which nobody waits: beyond() has what steps put beyond the range of its
+  /// format since it was asked last.
+  void step_there(float lr, int64_t step, const InMatrix& gradient) {
+    const View view = view_of(gradient.data());
+    const Unlocked unlocked;
+    update_->move_there(lr, step, view);
+  }
+  std::string beyond() {
+    const Unlocked unlocked;
+    std::string found = update_->overflowing();
+    if (!found.empty()) update_->forget_overflow();
+    return found;
   }
 
   /// Of what persists, name and bytes: ("moment1.float32", 4096).
@@ -144,7 +163,8 @@ class ParameterUpdate {
 
 void add_updates(nb::module_& module) {
   nb::class_<UpdateRuns>(module, "UpdateRuns")
-      .def(nb::init<uint64_t, int64_t>(), "seed"_a, "threads"_a);
+      .def(nb::init<uint64_t, int64_t, std::string, int>(), "seed"_a, "threads"_a, "backend"_a,
+           "device"_a);
   nb::class_<ParameterUpdate>(module, "ParameterUpdate")
       .def(
           "__init__",
@@ -162,6 +182,9 @@ void add_updates(nb::module_& module) {
       .def("get", &ParameterUpdate::get, "values"_a)
       .def("set", &ParameterUpdate::set, "beta1"_a, "beta2"_a, "eps"_a, "weight_decay"_a)
       .def("step", &ParameterUpdate::step, "lr"_a, "step"_a, "gradient"_a)
+      .def("use_stream", &ParameterUpdate::use_stream, "stream"_a)
+      .def("step_there", &ParameterUpdate::step_there, "lr"_a, "step"_a, "gradient"_a)
+      .def("beyond", &ParameterUpdate::beyond)
       .def("states", &ParameterUpdate::states)
       .def("get_state", &ParameterUpdate::get_state, "index"_a, "out"_a)
       .def("put_state", &ParameterUpdate::put_state, "index"_a, "given"_a)

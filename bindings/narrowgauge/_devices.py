@@ -22,12 +22,16 @@ def is_on_device(x: object) -> bool:
     return is_torch(x) and KERNELS.get(x.device.type, "cpu") != "cpu"  # type: ignore[attr-defined]
 
 
+def stream_of(device: Any) -> int:
+    """Behind what torch was given for a device so far; 0 where there is no such thing."""
+    if device.type != "cuda":
+        return 0
+    return int(sys.modules["torch"].cuda.current_stream(device).cuda_stream)
+
+
 def when(device: Any, step: int, micro: int, evaluates: bool, repeats: bool = False) -> _core.When:
-    """Of a call, behind what torch was given for the device so far."""
-    stream = 0
-    if device.type == "cuda":
-        stream = sys.modules["torch"].cuda.current_stream(device).cuda_stream
-    return _core.When(step, micro, evaluates, repeats, stream)
+    """Of a call, on the stream of its device."""
+    return _core.When(step, micro, evaluates, repeats, stream_of(device))
 
 
 @functools.lru_cache(maxsize=None)

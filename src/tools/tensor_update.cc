@@ -32,12 +32,16 @@ TensorUpdate::TensorUpdate(Run& run, const Setup& setup)
   }
   if (weight.carry.rows > 0)
     states_.push_back({has_residual() ? "residual" : "compensation", stored_plainly(weight.carry)});
+  forget_overflow();
   plan();
 }
 
 // Again where moments are of other types: Muon has other tensors for them.
 void TensorUpdate::plan() {
-  program_ = run_.record([&] { update(0, 0, {}, report_); });
+  program_ = run_.record([&] {
+    update(
+        0, 0, [](const View& /* gradient */) {}, report_, false);
+  });
   run_.reserve({&program_});
 }
 
@@ -77,11 +81,11 @@ void TensorUpdate::store_given() {
   plan();
 }
 
-void TensorUpdate::update(float lr, int64_t step, std::span<const float> moves,
-                          UpdateReport* report) {
+void TensorUpdate::update(float lr, int64_t step, const Put& put, UpdateReport* report,
+                          bool measures) {
   const View gradient = gradient_target(run_, parameter_).view;
-  run_.upload(gradient.as<float>().data, moves);
-  if (report == nullptr) measure(gradient);
+  put(gradient);
+  if (measures) measure(gradient);
   if (optimizer_ != nullptr) {
     optimizer_->check(run_, parameter_, {.lr = lr, .step = step, .control = control_});
     optimizer_->update(run_, parameter_, {.lr = lr, .step = step, .report = report});
@@ -122,24 +126,38 @@ std::string TensorUpdate::overflowing() const {
   return "";
 }
 
-void TensorUpdate::replay(float lr, int64_t step, std::span<const float> moves,
-                          UpdateReport* report) {
-  run_.set_moment({.step = static_cast<uint32_t>(step), .micro = 0, .first_micro = 0, .micros = 1});
-  // Of a gradient whose norm nobody knows: CheckUpdate looks at every value.
+// Of a gradient whose norm nobody knows CheckUpdate looks at every value.
+void TensorUpdate::forget_overflow() {
   const StepControl unknown{.grad_norm = std::numeric_limits<double>::infinity()};
   run_.upload(control_, std::span<const StepControl>(&unknown, 1));
-  run_.replay(program_, [&] { update(lr, step, moves, report); });
+}
+
+TensorUpdate::Put TensorUpdate::uploaded(std::span<const float> moves) {
+  return [this, moves](const View& gradient) { run_.upload(gradient.as<float>().data, moves); };
+}
+
+void TensorUpdate::replay(float lr, int64_t step, const Put& put, UpdateReport* report,
+                          bool measures) {
+  run_.set_moment({.step = static_cast<uint32_t>(step), .micro = 0, .first_micro = 0, .micros = 1});
+  run_.replay(program_, [&] { update(lr, step, put, report, measures); });
   store_given();
 }
 
 UpdateReport TensorUpdate::step(float lr, int64_t step, std::span<const float> moves) {
   run_.execute(Clear{std::as_writable_bytes(std::span(report_, 1))});
-  replay(lr, step, moves, report_);
+  forget_overflow();
+  replay(lr, step, uploaded(moves), report_, false);
   return run_.read(report_);
 }
 
 void TensorUpdate::move(float lr, int64_t step, std::span<const float> moves) {
-  replay(lr, step, moves, nullptr);
+  forget_overflow();
+  replay(lr, step, uploaded(moves), nullptr, true);
+}
+
+void TensorUpdate::move_there(float lr, int64_t step, const ConstView& gradient) {
+  const Put copied = [&](const View& to) { run_.execute(Copy{.y = to, .x = gradient}); };
+  replay(lr, step, copied, nullptr, false);
 }
 
 }  // namespace ng

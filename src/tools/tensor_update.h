@@ -1,6 +1,7 @@
 // One parameter by itself, moved as training moves it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,16 +45,23 @@ class TensorUpdate {
   UpdateReport step(float lr, int64_t step, std::span<const float> moves);
   /// The same bits, of which nobody is told: the faster ways of the backend.
   void move(float lr, int64_t step, std::span<const float> moves);
+  /// The same of a gradient in the backend's memory, FP32 or BF16: no value comes back to the host,
+  /// and what goes beyond its format stays in overflowing() until forget_overflow().
+  void move_there(float lr, int64_t step, const ConstView& gradient);
   /// "moment2": what the last step put beyond the range of its format, for which training would
   /// have skipped it; empty: nothing.
   [[nodiscard]] std::string overflowing() const;
+  void forget_overflow();
   /// Steps to come are those of another optimizer of the same kind, with the same states.
   void follow(const Optimizer& optimizer) { optimizer_ = &optimizer; }
 
  private:
-  /// What replays: `report` null, where nobody asks.
-  void update(float lr, int64_t step, std::span<const float> moves, UpdateReport* report);
-  void replay(float lr, int64_t step, std::span<const float> moves, UpdateReport* report);
+  /// Puts what moves the weight into a gradient.
+  using Put = std::function<void(const View& gradient)>;
+  /// What replays: `report` null, where nobody asks. `measures`: the host may wait for the norm.
+  void update(float lr, int64_t step, const Put& put, UpdateReport* report, bool measures);
+  void replay(float lr, int64_t step, const Put& put, UpdateReport* report, bool measures);
+  [[nodiscard]] Put uploaded(std::span<const float> moves);
   /// Puts the norm of what moves the weight where CheckUpdate reads it, which then rarely has to
   /// look at values.
   void measure(const View& gradient);

@@ -114,6 +114,53 @@ def test_a_model_goes_from_one_to_the_other(on_card):
     require_same(half(model, x), half(other, x))
 
 
+# Optimizers --------------------------------------------------------------------------------------
+
+
+def updated(recipe: str, steps: int = 3) -> list[torch.Tensor]:
+    """Values and every byte of states after each step, in one of which values are another's."""
+    generator = torch.Generator().manual_seed(4)
+    shapes = [(32, 96), (7, 33), (96,)]
+    params = [nn.Parameter(torch.randn(s, generator=generator) * 0.05) for s in shapes]
+    optimizer = ngt.optimizer(params, recipe, lr=0.01, least_narrow=0, decay_vectors=True)
+    seen = []
+    for step in range(steps):
+        for parameter in params:
+            grad = torch.randn(parameter.shape, generator=generator) * 10.0**-step
+            parameter.grad = grad.to(parameter)
+        optimizer.step()
+        state = optimizer.state_dict()
+        if step == 1:
+            with torch.no_grad():
+                params[0].mul_(0.5)
+            optimizer.load_state_dict(state)
+        seen += [p.detach().clone() for p in params]
+        for number in sorted(state["state"]):
+            seen += [state["state"][number][name] for name in sorted(state["state"][number])]
+    return seen
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    ["fp32", "mxfp4-all", "kahan-bf16", "residual-fp8", "sr-fp8", "feedback-fp8", "adam8bit",
+     "fp8-lm", "precision-aware-fp8", "adam-mini", "coat-adamw"],
+)  # fmt: skip
+def test_updates_have_the_bits_of_the_cpu(recipe, on_card):
+    require_same(on_card(updated, recipe), updated(recipe))
+
+
+def test_moments_beyond_their_format_are_said_when_states_are_read(on_card):
+    def overflowed():
+        parameter = nn.Parameter(torch.ones(64, 64))
+        optimizer = ngt.optimizer([parameter], "fp8-lm", lr=0.01, least_narrow=0)
+        parameter.grad = torch.full((64, 64), 1e30)
+        optimizer.step()
+        with pytest.warns(UserWarning, match="moment2"):
+            optimizer.state_dict()
+
+    on_card(overflowed)
+
+
 # Narrow numbers of tensors ----------------------------------------------------------------------
 
 

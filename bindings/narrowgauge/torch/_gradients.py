@@ -44,10 +44,10 @@ class GradientHook:
         self, ddp: DistributedDataParallel, recipe: _core.Recipe, seed: int, step: int
     ) -> None:
         for name, parameter in ddp.module.named_parameters():
-            if parameter.device.type != "cpu":
+            if parameter.device.type not in ("cpu", "cuda"):
                 problem = f"is on {parameter.device}"
-                raise Error(problem, "a model on the CPU, over gloo", place=name)
-        self._group: Any = ddp.process_group
+                raise Error(problem, "a model on the CPU, or on CUDA devices", place=name)
+        self._group: Any = _of_hosts(ddp.process_group)
         self._step, self._seen = step, 0
         self._rank = dist.get_rank(self._group)
         model = ddp.module
@@ -78,8 +78,10 @@ class GradientHook:
         if self._seen == self._parameters:
             self._seen, self._step = 0, self._step + 1
             self._show_scales()
-        done: torch.futures.Future[Tensor] = torch.futures.Future()
-        done.set_result(bucket.buffer())
+        whole = bucket.buffer()
+        devices = [whole.device] if whole.device.type == "cuda" else None
+        done: torch.futures.Future[Tensor] = torch.futures.Future(devices=devices)
+        done.set_result(whole)
         return done
 
     def _take_scales(self) -> None:
@@ -109,10 +111,10 @@ class GradientHook:
         whole = gradient.detach()
         whole = whole.t() if layer is not None and layer.turned else whole
         rows = whole.reshape(whole.shape[0] if whole.dim() > 1 else 1, -1)
-        values = rows.to(torch.float32).contiguous()
+        values = rows.to("cpu", torch.float32).contiguous()
         tensor = None if layer is None else layer.ids.weight
         self._reducer.reduce(values, tensor, self._step, self._rank)
-        if values.data_ptr() != gradient.data_ptr():
+        if values.data_ptr() != gradient.data_ptr():  # a card's goes back behind what uses it
             whole.copy_(values.reshape(whole.shape))
 
     def _exchange(self, sends: list[tuple[int, Any]], receives: list[tuple[int, Any]]) -> None:
@@ -168,6 +170,14 @@ class GradientHook:
         self.load_state_dict({"step": step, "scales": scales})
 
 
+def _of_hosts(group: Any) -> Any:
+    """One of the same ranks that carries the hosts' memory, where sums are made, as NCCL's does
+    not."""
+    if "nccl" not in dist.get_backend(group):
+        return group
+    return dist.new_group(dist.get_process_group_ranks(group), backend="gloo")
+
+
 def _bytes(message: Any) -> Tensor:
     return torch.utils.dlpack.from_dlpack(message)
 
@@ -179,8 +189,9 @@ def gradient_hook(
     now on: those of the weights of converted layers in blocks in its numbers, what else there is in
     FP32. Every rank ends in the same mean, to the bit, whatever carries the messages.
 
-    ddp: on the CPU, over gloo. seed, step: of stochastic rounding; the step goes on with each
-        backward pass whose gradients are exchanged.
+    ddp: on the CPU over gloo, or on CUDA devices, whose gradients are summed at the hosts.
+    seed, step: of stochastic rounding; the step goes on with each backward pass whose gradients are
+        exchanged.
     """
     if not isinstance(ddp, DistributedDataParallel):
         raise ArgumentError(

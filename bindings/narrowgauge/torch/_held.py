@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from .._devices import KERNELS, stream_of
 from .._errors import Error
 from ._parameters import Place
 from ._sight import sample, version
@@ -17,12 +18,26 @@ from ._sight import sample, version
 NUMBERS = ("beta1", "beta2", "eps", "weight_decay")
 
 
+class UpdateMemory:
+    """Where the kernels of each device keep what persists."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._runs: dict[tuple[str, int], _core.UpdateRuns] = {}
+
+    def on(self, device: torch.device) -> _core.UpdateRuns:
+        at = KERNELS.get(device.type, "cpu"), device.index or 0
+        if at not in self._runs:
+            self._runs[at] = _core.UpdateRuns(self._seed, torch.get_num_threads(), *at)
+        return self._runs[at]
+
+
 class Plan(NamedTuple):
     """What the parameters of an optimizer share."""
 
     recipe: _core.Recipe
     seed: int
-    runs: _core.UpdateRuns  #: memory of the kernels
+    runs: UpdateMemory  #: of the kernels
     engine: str  #: "auto", "kernels" or "torch"
 
 
@@ -139,13 +154,14 @@ class HeldByKernels(Held):
         self._numbers = {key: settings[key] for key in NUMBERS}
         try:
             self._core = _core.ParameterUpdate(
-                plan.runs, plan.recipe, place.name, self.shape(), place.is_vector, place.id,
-                place.blocks, self.settings_of(settings),
+                plan.runs.on(parameter.device), plan.recipe, place.name, self.shape(),
+                place.is_vector, place.id, place.blocks, self.settings_of(settings),
             )
         except Error as error:
             raise named(error, self) from None
         self.require_bf16(self._core.fits_bf16, plan.recipe)
         self._seen: tuple[int, int] | None = None
+        self._core.use_stream(stream_of(parameter.device))
         self._core.put(self.rows(parameter))
         if place.may_be_bf16 and self._core.fits_bf16 and parameter.dtype != torch.bfloat16:
             self.become_bf16()
@@ -158,14 +174,18 @@ class HeldByKernels(Held):
 
     def step(self, grad: Tensor, lr: float, step: int, settings: dict[str, Any]) -> str:
         self.require(grad, "has a gradient that is")
-        numbers = {key: settings[key] for key in NUMBERS}
-        if numbers != self._numbers:
-            self._core.set(**numbers)
-            self._numbers = numbers
+        self._follow(settings)
         self._take_changes()
         beyond = self._core.step(lr, step, self.rows(grad))
         self.show()
         return beyond
+
+    def _follow(self, settings: dict[str, Any]) -> None:
+        """The group's constants."""
+        numbers = {key: settings[key] for key in NUMBERS}
+        if numbers != self._numbers:
+            self._core.set(**numbers)
+            self._numbers = numbers
 
     def beyond(self) -> str:
         return ""
@@ -192,7 +212,7 @@ class HeldByKernels(Held):
 
     def _stored(self) -> Tensor:
         """What the storage holds, in the parameter's shape."""
-        values = torch.empty(self.shape())
+        values = torch.empty(self.shape(), device=self.parameter.device)
         self._core.get(values)
         return self.shaped(values)
 
@@ -206,6 +226,36 @@ class HeldByKernels(Held):
         if not torch.equal(self._stored().to(self.parameter.dtype), self.parameter.detach()):
             self._core.put(self.rows(self.parameter))
         self._seen = self._sight()
+
+
+class HeldOnDevice(HeldByKernels):
+    """The same of a parameter on a device with kernels: no value comes back to the host in a step.
+
+    That somebody else wrote values is seen by torch's version of the parameter alone.
+    """
+
+    def require(self, tensor: Tensor, claim: str) -> None:
+        Held.require(self, tensor, claim)
+        if tensor.device != self.parameter.device or tensor.device.type not in KERNELS:
+            raise self.refuse(
+                f"{claim} on {tensor.device}, but its states are on {self.parameter.device}",
+                "narrowgauge.torch.optimizer after model.to(...)",
+            )
+
+    def step(self, grad: Tensor, lr: float, step: int, settings: dict[str, Any]) -> str:
+        self.require(grad, "has a gradient that is")
+        self._core.use_stream(stream_of(grad.device))
+        self._follow(settings)
+        self._take_changes()
+        self._core.step_there(lr, step, self.rows(grad))
+        self.show()
+        return ""
+
+    def beyond(self) -> str:
+        return self._core.beyond()
+
+    def _sight(self) -> tuple[int, int]:
+        return version(self.parameter), self.parameter.data_ptr()
 
 
 def named(error: Error, held: Held) -> Error:

@@ -11,10 +11,11 @@ from torch import Tensor, nn
 
 from .. import _core
 from .._arguments import is_a, one_of, real, refusing, shown, whole
+from .._devices import KERNELS
 from .._errors import ArgumentError, Error
 from ._bit_widths import bit_widths_by_decay
 from ._engine import Engine
-from ._held import Held, HeldByKernels, Plan
+from ._held import Held, HeldByKernels, HeldOnDevice, Plan, UpdateMemory
 from ._held_anywhere import HeldAnywhere
 from ._names import Names
 from ._parameters import given_place, places_of
@@ -97,10 +98,13 @@ def optimizer(
     )
 
 
-def _takes_kernels(kind: str, device: torch.device) -> bool:
-    """Whether a parameter there goes to the kernels, else through torch operations. kind: "auto",
-    "kernels" or "torch"."""
-    return kind == "kernels" or (kind == "auto" and device.type == "cpu")
+def _held_by(
+    kind: str, device: torch.device
+) -> type[HeldAnywhere] | type[HeldByKernels]:
+    """What holds a parameter there. kind: "auto", "kernels" or "torch"."""
+    if kind == "torch" or (kind == "auto" and device.type not in KERNELS):
+        return HeldAnywhere
+    return HeldByKernels if KERNELS.get(device.type, "cpu") == "cpu" else HeldOnDevice
 
 
 class Optimizer(torch.optim.Optimizer):
@@ -117,7 +121,7 @@ class Optimizer(torch.optim.Optimizer):
         engine_now = self._engine
         if seed is None:
             seed = 1 if engine_now is None else engine_now.seed
-        self._plan = Plan(recipe, seed, _core.UpdateRuns(seed, torch.get_num_threads()), engine)
+        self._plan = Plan(recipe, seed, UpdateMemory(seed), engine)
         self._held: dict[Tensor, Held] = {}
         #: auto scales of gradients between ranks, by the rows that a checkpoint has of them
         self.wire: dict[tuple[str, str], Tensor] = {}
@@ -155,8 +159,7 @@ class Optimizer(torch.optim.Optimizer):
                 self._places[parameter] = given_place(number, parameter, self._blocks)
             settings = {**self._fixed, **_constants(group)}
             place = self._places[parameter]
-            of_kernels = _takes_kernels(self._plan.engine, parameter.device)
-            kind = HeldByKernels if of_kernels else HeldAnywhere
+            kind = _held_by(self._plan.engine, parameter.device)
             self._held[parameter] = kind(self._plan, parameter, place, settings)
         return self._held[parameter]
 
