@@ -26,6 +26,48 @@ using Bytes = Row<uint8_t>;
 
 std::span<uint8_t> span_of(const Bytes& bytes) { return {bytes.data(), bytes.size()}; }
 
+/// KeptInput of a device: what its backend has packed, byte by byte.
+struct KeptThere {
+  OperandSpec spec;
+
+  /// Whatever the rows, no less than operand_bytes() of them, which are as many for each row of
+  /// blocks but for where parts begin.
+  [[nodiscard]] KeptInput::Size size(const Run& run) const {
+    constexpr int64_t kMany = 128, kRoom = 512;
+    const Block& block = spec.cast.block;
+    const bool is_tile = !spec.cast.is_unscaled() && block.kind == Block::Kind::tile;
+    KeptInput::Size size{.rows_of_block = is_tile ? block.rows : 1, .others = kRoom};
+    const auto bytes = [&](int64_t blocks) {
+      OperandSpec some = spec;
+      some.rows = blocks * size.rows_of_block;
+      return static_cast<int64_t>(run.operand_bytes(some));
+    };
+    size.scales = (bytes(1 + kMany) - bytes(1) + kMany - 1) / kMany;
+    size.others += std::max<int64_t>(bytes(1) - size.scales, 0);
+    return size;
+  }
+  void put(Run& run, const PackedOperand& packed, const Bytes& kept) const {
+    run.execute(
+        Copy{.y = words(kept.data(), packed.bytes), .x = words(packed.storage, packed.bytes)});
+  }
+  void get(Run& run, const Bytes& kept, const View& values) const {
+    const PackedOperand packed = {.spec = spec,
+                                  .source = {},
+                                  .storage = reinterpret_cast<std::byte*>(kept.data()),
+                                  .bytes = run.operand_bytes(spec)};
+    NG_CHECK(kept.size() >= packed.bytes, kept.size(), packed.bytes);
+    run.execute(Unpack{.packed = &packed, .values = values, .undoes_prescale = true});
+  }
+
+ private:
+  /// Bytes as FP32 in a row, whose bits a copy leaves as they are; the last word has all of it.
+  template <class Byte>
+  static View words(Byte* bytes, size_t count) {
+    const auto size = static_cast<int64_t>((count + sizeof(float) - 1) / sizeof(float));
+    return {reinterpret_cast<std::byte*>(bytes), fp32_format(), 1, size, size};
+  }
+};
+
 /// One layer of a LayerRun.
 class Layer {
  public:
@@ -59,7 +101,8 @@ class Layer {
     OutsideLinear::Taker taker;
     if (kept)
       taker = [&](const PackedOperand& packed) {
-        kept_input().write(packed, span_of(*kept), run_.threads());
+        if (run_.is_cpu()) return kept_input().write(packed, span_of(*kept), run_.threads());
+        kept_there(packed.spec.rows).put(run_.run(), packed, *kept);
       };
     run_.work(when, [&] {
       layer_.keep_weight(keeps);
@@ -67,15 +110,19 @@ class Layer {
     });
   }
   /// What forward() kept, as FP32 (T, kept_form().cols).
-  void read_kept(const Bytes& kept, const Matrix& values) {
+  void read_kept(const When& when, const Bytes& kept, const Matrix& values) {
     const View to = view_of_matrix(values);
-    run_.work({}, [&] { kept_input().read(span_of(kept), to.as<float>(), run_.threads()); });
+    run_.work(when, [&] {
+      if (run_.is_cpu()) return kept_input().read(span_of(kept), to.as<float>(), run_.threads());
+      kept_there(to.rows).get(run_.run(), kept, to);
+    });
   }
   /// Columns of what is kept of x, and the numbers of KeptInput::Size; empty: x itself is.
   [[nodiscard]] std::vector<int64_t> kept_form() const {
     const int64_t cols = layer_.linear().columns_read();
-    if (cols == 0 || !run_.is_cpu() || !KeptInput::is_narrow(input_cast())) return {};
-    const KeptInput::Size size = kept_input().size();
+    if (cols == 0 || !KeptInput::is_narrow(input_cast())) return {};
+    const KeptInput::Size size =
+        run_.is_cpu() ? kept_input().size() : kept_there(0).size(run_.run());
     return {cols, size.bits_of_row, size.rows_of_block, size.scales, size.others};
   }
 
@@ -158,6 +205,12 @@ class Layer {
   [[nodiscard]] KeptInput kept_input() const {
     return {input_cast(), layer_.linear().columns_read()};
   }
+  [[nodiscard]] KeptThere kept_there(int64_t rows) const {
+    OperandSpec spec = operand_form(layer_.linear().recipe(), OperandRole::fprop_input);
+    spec.rows = rows;
+    spec.k = layer_.parts().inputs;
+    return {spec};
+  }
 
   LayerRun& run_;
   OutsideLinear layer_;
@@ -184,7 +237,7 @@ void add_layers(nb::module_& module) {
            "inputs"_a, "has_bias"_a, "ids"_a)
       .def("forward", &Layer::forward, "when"_a, "keeps"_a, "weight"_a, "bias"_a.none(), "x"_a,
            "y"_a, "kept"_a.none())
-      .def("read_kept", &Layer::read_kept, "kept"_a, "values"_a)
+      .def("read_kept", &Layer::read_kept, "when"_a, "kept"_a, "values"_a)
       .def_prop_ro("kept_form", &Layer::kept_form)
       .def_prop_ro("reads_input", &Layer::reads_input)
       .def("backward", &Layer::backward, "when"_a, "keeps"_a, "weight"_a, "bias"_a.none(), "x"_a,

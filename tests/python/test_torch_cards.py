@@ -79,7 +79,8 @@ def on_card(by):
 
 @pytest.mark.parametrize(
     "recipe",
-    ["bf16", "mxfp4-sr-rht", "nvfp4-all", "fp8-delayed", "fp8-block", "int8", "quartet2", "averis"],
+    ["bf16", "mxfp4-sr-rht", "nvfp4-all", "fp8-delayed", "fp8-block", "int8", "quartet2", "averis",
+     "nvfp4-fwd-bf16-bwd", "tetrajet"],
 )
 def test_layers_have_the_bits_of_the_definition(recipe, by):
     on_card = by(CARD)(trained, recipe)
@@ -91,6 +92,18 @@ def test_layers_have_the_bits_of_the_definition(recipe, by):
 @pytest.mark.parametrize("recipe", ["gaussws-all", "nipq"])
 def test_noise_on_weights_has_the_bits_of_the_definition(recipe, by):
     require_same(by(CARD)(trained, recipe), by("ref")(trained, recipe))
+
+
+def test_codes_of_the_input_are_kept_until_the_backward_pass(on_card):
+    """As the operand lies on the card: some five bits a value."""
+
+    def kept():
+        model = make_model()
+        ngt.convert(model, "nvfp4-fwd-bf16-bwd", names=NAMES, seed=5)
+        model(torch.randn(133, 40).requires_grad_())
+        return model[0].ng_state.saved_bytes
+
+    assert 133 * 40 // 2 < on_card(kept) < 133 * 40
 
 
 def test_checkpointing_repeats_its_draws(on_card):

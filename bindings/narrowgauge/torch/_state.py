@@ -177,7 +177,7 @@ class LayerState:
         """What kept_size(rows) bytes stand for: x as the forward product read it, FP32."""
         core = self.core()
         values = torch.empty(rows, core.kept_form[0], device=kept.device)
-        core.read_kept(kept, values)
+        core.read_kept(when_of(kept.device, self.engine.step, 0, False), kept, values)
         return values
 
     # The weight ----------------------------------------------------------------------------------
