@@ -47,6 +47,7 @@ struct KeptThere {
     return size;
   }
   void put(Run& run, const PackedOperand& packed, const Bytes& kept) const {
+    NG_CHECK(packed.bytes + sizeof(float) <= kept.size(), packed.bytes, kept.size());
     run.execute(
         Copy{.y = words(kept.data(), packed.bytes), .x = words(packed.storage, packed.bytes)});
   }

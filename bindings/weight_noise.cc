@@ -58,9 +58,9 @@ class LayerWeightNoise {
       };
       if (recipe_.casts_plainly()) return as_levels(out, add_into);
       add_into(out);
-      const TemporaryTensor narrow(run_.run().backend(), recipe_.cast, out.rows, out.cols);
-      run_.run().execute(cast_of_noisy(recipe_, narrow.stored(), out, of));
-      run_.run().execute(Store{stored_plainly(out), narrow.view(), {}});
+      if (!narrow_) narrow_.emplace(run_.run().backend(), recipe_.cast, out.rows, out.cols);
+      run_.run().execute(cast_of_noisy(recipe_, narrow_->stored(), out, of));
+      run_.run().execute(Store{stored_plainly(out), narrow_->view(), {}});
     });
   }
   /// What evaluation reads in its place where it is clipped.
@@ -114,7 +114,7 @@ class LayerWeightNoise {
   WeightNoise recipe_;
   BlockGrid grid_;
   uint32_t weight_id_;
-  std::optional<TemporaryTensor> rounded_;
+  std::optional<TemporaryTensor> rounded_, narrow_;
 };
 
 }  // namespace

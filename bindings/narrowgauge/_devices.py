@@ -179,6 +179,8 @@ class QuantizedTensor(Quantized):
 
     def times(self, other: QuantizedTensor) -> Any:
         """self · otherᵀ (M, N)."""
+        if self.device != other.device:
+            raise Error(f"numbers on {self.device} and {other.device}", "one device for both")
         (m, *_), (n, *_) = self._numbers.shape, other._numbers.shape
         y = self._empty(m, n)
         if y.numel() > 0:

@@ -104,6 +104,8 @@ def matmul(
     seed, threads = seed_of(seed), threads_of(threads)
     if isinstance(a, QuantizedTensor) and isinstance(b, QuantizedTensor):
         return a.times(b)  # type: ignore[no-any-return]
+    if isinstance(a, QuantizedTensor) or isinstance(b, QuantizedTensor):
+        raise Error("a tensor on a device beside what is not", "two of a kind")
     if isinstance(a, Quantized) and isinstance(b, Quantized):
         return _core.multiply(a._core, b._core, threads)
     if isinstance(a, Quantized) or isinstance(b, Quantized):

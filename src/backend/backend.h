@@ -74,9 +74,13 @@ class Backend {
     return std::make_unique<RepeatedStep>();
   }
 
-  /// Seconds of operations so far, where the host's clock only sees how they are sent to a device:
-  /// of what had ended when memory was downloaded last. null: the host's clock says them.
-  [[nodiscard]] virtual const TimeByKind* device_seconds() const { return nullptr; }
+  /// Memory of steps was taken anew: what they did may not be done again as it was.
+  virtual void forget_repeated_steps() {}
+
+  /// Whether the host's clock only sees how operations are sent to a device, which measures them.
+  [[nodiscard]] virtual bool measures_seconds() const { return false; }
+  /// Of all operations so far; waits until they have ended.
+  [[nodiscard]] virtual TimeByKind measured_seconds() { return {}; }
 };
 
 /// perform(op) where it can be called with the operation: a backend is a set of overloads. Throws

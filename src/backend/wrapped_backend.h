@@ -33,9 +33,9 @@ class WrappedBackend : public Backend {
   void use_stream(void* stream) override { backend_->use_stream(stream); }
   void execute(const Operation& operation) override { backend_->execute(operation); }
   void require(const Operation& operation) const override { backend_->require(operation); }
-  [[nodiscard]] const TimeByKind* device_seconds() const override {
-    return backend_->device_seconds();
-  }
+  void forget_repeated_steps() override { backend_->forget_repeated_steps(); }
+  [[nodiscard]] bool measures_seconds() const override { return backend_->measures_seconds(); }
+  [[nodiscard]] TimeByKind measured_seconds() override { return backend_->measured_seconds(); }
 
  protected:
   [[nodiscard]] Backend& wrapped() { return *backend_; }

@@ -14,8 +14,10 @@ double seconds_since(Clock::time_point start) {
 
 }  // namespace
 
-BackgroundComm::BackgroundComm(Comm& comm)
-    : comm_(comm), group_(comm.split(0)), thread_([this] { work(); }) {}
+BackgroundComm::BackgroundComm(Comm& comm) : comm_(comm), group_(comm.split(0)) {
+  group_->go_as(comm);
+  thread_ = std::thread([this] { work(); });
+}
 
 BackgroundComm::~BackgroundComm() {
   {

@@ -108,6 +108,11 @@ class Comm {
   [[nodiscard]] std::optional<std::unique_ptr<DeviceMessages>>& device_messages() {
     return device_messages_;
   }
+  /// Messages of devices go by the hosts, as those of `whole` do if this is split from it.
+  void go_by_hosts() { device_messages_.emplace(); }
+  void go_as(const Comm& whole) {
+    if (whole.device_messages_ && *whole.device_messages_ == nullptr) go_by_hosts();
+  }
 
   /// Bytes that this rank has sent to others, by what they were; its own pieces do not count.
   [[nodiscard]] const BytesByTraffic& sent() const { return sent_; }

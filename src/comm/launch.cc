@@ -1,11 +1,14 @@
 #include "comm/launch.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/version.h"
 #include "comm/agreement.h"
 #include "comm/mpi_comm.h"
@@ -77,22 +80,29 @@ std::unique_ptr<Comm> meet(const std::string& problem) {
 // starts has the tasks of its step, and PMI's rank only where it is started for MPI.
 Launch launch() {
   Launch launch;
-  if (const std::optional<int> ranks = number("OMPI_COMM_WORLD_SIZE")) {
+  const char* of_host = nullptr;  ///< what the starter calls a rank's number there
+  const std::optional<int> of_torch = number("WORLD_SIZE");
+  const bool by_torch = of_torch && number("RANK") && has_meeting_place();
+  // Its workers have the words of what started torchrun, too.
+  if (by_torch && std::getenv("TORCHELASTIC_RUN_ID") != nullptr) {
+    launch = {*number("RANK"), *of_torch, kTorchrun};
+    of_host = "LOCAL_RANK";
+  } else if (const std::optional<int> ranks = number("OMPI_COMM_WORLD_SIZE")) {
     launch = {number("OMPI_COMM_WORLD_RANK").value_or(0), *ranks, kMpirun};
+    of_host = "OMPI_COMM_WORLD_LOCAL_RANK";
   } else if (const std::optional<int> rank = first_number({"PMIX_RANK", "PMI_RANK"})) {
     launch = {*rank,
               first_number({"PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}).value_or(1)};
     launch.starter = kSrun;
-  } else if (const std::optional<int> tasks = number("SLURM_STEP_NUM_TASKS")) {
+    of_host = "SLURM_LOCALID";
+  } else if (const std::optional<int> tasks = number("SLURM_STEP_NUM_TASKS"); tasks && !by_torch) {
     if (*tasks > 1) launch = {number("SLURM_PROCID").value_or(0), *tasks, kSrun, false};
-  } else if (const std::optional<int> of_torch = number("WORLD_SIZE");
-             of_torch && number("RANK") && has_meeting_place()) {
+  } else if (by_torch) {
     launch = {*number("RANK"), *of_torch, kTorchrun};
+    of_host = "LOCAL_RANK";
   }
   if (launch.rank >= launch.ranks) return {};
-  launch.local_rank = first_number({"OMPI_COMM_WORLD_LOCAL_RANK", "PMIX_LOCAL_RANK",
-                                    "SLURM_LOCALID", "MPI_LOCALRANKID", "LOCAL_RANK"})
-                          .value_or(0);
+  if (of_host != nullptr) launch.local_rank = number(of_host).value_or(0);
   return launch;
 }
 
@@ -118,6 +128,11 @@ void leave_world() {
   mpi::finalize();
 }
 
-void abort_world(int code) { mpi::abort(code); }
+void abort_world(int code) {
+  mpi::abort(code);
+  if (launch().starter != kTorchrun || the_world() == nullptr) return;
+  unlink_temporaries();
+  ::_exit(code);  // which closes what the others wait at
+}
 
 }  // namespace ng

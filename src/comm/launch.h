@@ -39,7 +39,7 @@ struct Launch {
 void leave_world();
 
 /// At the end of a rank that has failed and said so: ends all other ranks too, with exit code
-/// `code`. Returns where there are none.
+/// `code`, torchrun's by its own end, which they notice. Returns where there are none.
 void abort_world(int code);
 
 }  // namespace ng

@@ -15,10 +15,11 @@ namespace {
 class LaunchBy : public ::testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name : {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
-                             "PMI_RANK", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS",
-                             "SLURM_PROCID", "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
-                             "LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"})
+    for (const char* name :
+         {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PMI_SIZE",
+          "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_PROCID", "RANK", "WORLD_SIZE",
+          "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK",
+          "TORCHELASTIC_RUN_ID"})
       ::unsetenv(name);
   }
   static void set(const char* name, const char* value) { ::setenv(name, value, 1); }
@@ -56,6 +57,22 @@ TEST_F(LaunchBy, Torchrun) {
   EXPECT_EQ(launch().local_rank, 1);
   set("OMPI_COMM_WORLD_SIZE", "1");
   expect(0, 1, true);
+}
+
+// Each worker has the words of srun's one task, too.
+TEST_F(LaunchBy, TorchrunInAStepOfSlurm) {
+  set("SLURM_STEP_NUM_TASKS", "1");
+  set("SLURM_LOCALID", "0");
+  set("PMIX_RANK", "0");
+  set("RANK", "3");
+  set("LOCAL_RANK", "1");
+  set("WORLD_SIZE", "4");
+  set("MASTER_ADDR", "host");
+  set("MASTER_PORT", "29500");
+  expect(0, 1, true);
+  set("TORCHELASTIC_RUN_ID", "none");
+  expect(3, 4, true);
+  EXPECT_EQ(launch().local_rank, 1);
 }
 
 TEST_F(LaunchBy, ABatchScriptOfSeveralTasksIsAlone) {

@@ -42,7 +42,11 @@ void exchange(Comm& comm, DeviceMessages& by, const BytesByTraffic& sent,
               std::span<const DeviceMessage> out, std::span<const DeviceMessage> in) {
   comm.count(sent);
   const Comm::In in_primitive(comm, "exchange");
-  by.exchange(out, in);
+  try {
+    by.exchange(out, in);
+  } catch (const Error& error) {
+    throw LostRank(error.parts());
+  }
 }
 
 /// One for each rank, this one included: `of(rank)`.

@@ -15,6 +15,8 @@ RankGroups::RankGroups(Comm* world, int tensor)
   tensor_ = own_tensor_.get();
   data_ = own_data_.get();
   for (Comm* group : {tensor_, data_}) group->be_seen_in(*world_);
+  // Communicators of NCCL whose messages cross on a card may wait for one another for ever.
+  for (Comm* group : {world_, tensor_, data_}) group->go_by_hosts();
 }
 
 RankGroups::~RankGroups() {

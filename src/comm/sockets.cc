@@ -22,11 +22,17 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// Messages go at once, hosts that are gone are noticed, and nothing waits in a call.
+/// Messages go at once, and a host that is gone is noticed within two minutes.
 void prepare(const Socket& socket) {
-  const int on = 1;
-  ::setsockopt(socket.descriptor(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  ::setsockopt(socket.descriptor(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  constexpr int kOn = 1, kIdle = 30, kBetween = 15, kProbes = 6;  // seconds
+  const auto set = [&](int level, int what, int value) {
+    ::setsockopt(socket.descriptor(), level, what, &value, sizeof value);
+  };
+  set(IPPROTO_TCP, TCP_NODELAY, kOn);
+  set(SOL_SOCKET, SO_KEEPALIVE, kOn);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, kIdle);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, kBetween);
+  set(IPPROTO_TCP, TCP_KEEPCNT, kProbes);
 }
 
 /// Whether it becomes ready for one of `events`.
@@ -78,13 +84,26 @@ struct AddressList {
   AddressList& operator=(const AddressList&) = delete;
 };
 
+/// Whether what was begun is done until then; else errno says why.
+bool is_connected(const Socket& socket, int begun, Deadline until) {
+  if (begun == 0) return true;
+  if (errno != EINPROGRESS) return false;
+  errno = ETIMEDOUT;
+  if (!waits_for(socket, POLLOUT, until)) return false;
+  socklen_t size = sizeof errno;
+  ::getsockopt(socket.descriptor(), SOL_SOCKET, SO_ERROR, &errno, &size);
+  return errno == 0;
+}
+
 /// The connection, or none and why.
-Socket try_connect(const Address& address, std::string& why) {
+Socket try_connect(const Address& address, Deadline until, std::string& why) {
   const AddressList list(address);
   if (list.code != 0) why = ::gai_strerror(list.code);
   for (const addrinfo* at = list.first; at != nullptr; at = at->ai_next) {
-    Socket socket(::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (socket && ::connect(socket.descriptor(), at->ai_addr, at->ai_addrlen) == 0) return socket;
+    Socket socket(::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const int begun =
+        socket ? ::connect(socket.descriptor(), at->ai_addr, at->ai_addrlen) : int{-1};
+    if (socket && is_connected(socket, begun, until)) return socket;
     why = std::strerror(errno);
   }
   return Socket();
@@ -135,7 +154,7 @@ bool Socket::is_loopback() const {
 Listener::Listener(int port) {
   constexpr int kBacklog = 1024;
   const auto opened = [&](int family, const sockaddr* at, socklen_t size) {
-    Socket socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    Socket socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!socket) return Socket();
     const int on = 1, off = 0;
     ::setsockopt(socket.descriptor(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -168,17 +187,20 @@ int Listener::port() const {
 }
 
 Socket Listener::accept(Deadline until) const {
-  if (!waits_for(socket_, POLLIN, until)) return Socket();
-  Socket caller(::accept4(socket_.descriptor(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (caller) prepare(caller);
-  return caller;
+  while (waits_for(socket_, POLLIN, until)) {
+    Socket caller(::accept4(socket_.descriptor(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!caller) continue;  // who called is gone again
+    prepare(caller);
+    return caller;
+  }
+  return Socket();
 }
 
 Socket connect(const Address& address, Deadline until) {
   constexpr milliseconds kPause{50};
   std::string why;
   do {
-    Socket socket = try_connect(address, why);
+    Socket socket = try_connect(address, until, why);
     if (socket) {
       prepare(socket);
       return socket;

@@ -49,7 +49,7 @@ class Socket {
   int descriptor_;
 };
 
-/// Takes connections from all hosts.
+/// Takes connections from all hosts; none of its calls waits longer than it is told.
 class Listener {
  public:
   /// `port` 0: one that is free. Throws Error naming the port where it is taken.

@@ -19,6 +19,7 @@ using std::chrono::steady_clock;
 constexpr uint64_t kMagic = 0x314B4E5247414E31;  ///< what a rank's first bytes are
 constexpr uint64_t kWorld = 0;                   ///< the group of all ranks
 constexpr std::chrono::seconds kGreetingTime{10};
+constexpr std::chrono::seconds kSplittingTime{60};  ///< of ranks that are all there
 
 /// What a rank says first of a connection.
 struct Greeting {
@@ -70,7 +71,8 @@ class Door {
                      .problem = fmt::format("a rank says that there are {} of them, not {}",
                                             greeting.ranks, ranks),
                      .remedy = "the same WORLD_SIZE for all"});
-      if (group == kWorld) ports_[greeting.rank] = greeting.port;
+      if (waiting_.contains({greeting.group, greeting.rank})) continue;
+      if (greeting.group == kWorld) ports_[greeting.rank] = greeting.port;
       waiting_[{greeting.group, greeting.rank}] = std::move(caller);
     }
   }
@@ -260,7 +262,7 @@ std::unique_ptr<Comm> TcpRank::split(int color) {
     part.addresses.push_back(others_.addresses[i]);
   }
   const uint64_t group = group_within(group_, splits_++, color);
-  connect_all(*door_, group, own, part, steady_clock::now() + kMeetingTime);
+  connect_all(*door_, group, own, part, steady_clock::now() + kSplittingTime);
   return std::make_unique<TcpRank>(door_, group, own, std::move(part));
 }
 

@@ -44,7 +44,7 @@ Run::~Run() {
 void Run::execute(const Operation& operation) {
   if (recording()) return backend_->require(operation);
   if (diagnosing_) examine(operation, true);
-  if (backend_->device_seconds() != nullptr) {
+  if (backend_->measures_seconds()) {
     backend_->execute(operation);
   } else {
     // Two clock reads per whole-tensor operation cost well under 1 % of it.
@@ -57,17 +57,17 @@ void Run::execute(const Operation& operation) {
 }
 
 TimeByKind Run::seconds() const {
+  if (!backend_->measures_seconds()) return seconds_;
   TimeByKind all = seconds_;
-  if (const TimeByKind* of_device = backend_->device_seconds())
-    for (size_t kind = 0; kind < kTimeKinds; ++kind)
-      all[kind] += (*of_device)[kind] - device_seconds_at_reset_[kind];
+  const TimeByKind measured = backend_->measured_seconds();
+  for (size_t kind = 0; kind < kTimeKinds; ++kind)
+    all[kind] += measured[kind] - measured_before_[kind];
   return all;
 }
 
 void Run::reset_seconds() {
   seconds_ = {};
-  if (const TimeByKind* of_device = backend_->device_seconds())
-    device_seconds_at_reset_ = *of_device;
+  measured_before_ = backend_->measured_seconds();
 }
 
 void Run::begin_record() {
@@ -93,6 +93,7 @@ void Run::reserve(const std::vector<const Program*>& programs) {
   arena_.reserve(slots);
   if (bytes <= arena_memory_.size()) return;
   if (!arena_memory_.empty()) backend_->release(arena_memory_.data(), arena_memory_.size());
+  backend_->forget_repeated_steps();
   arena_memory_ = {};
   arena_memory_ = {backend_->allocate(bytes), bytes};
 }

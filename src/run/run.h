@@ -95,7 +95,7 @@ class Run {
                        from.size_bytes());
     return values;
   }
-  /// Where the time went since the last reset; of a device, up to the last value that was read.
+  /// Where the time went since the last reset. Waits for a device that measures itself.
   [[nodiscard]] TimeByKind seconds() const;
   void reset_seconds();
   /// Time of what is no operation.
@@ -282,7 +282,7 @@ class Run {
   RankGroups ranks_;
   Moment moment_;
   TimeByKind seconds_{};
-  TimeByKind device_seconds_at_reset_{};
+  TimeByKind measured_before_{};  // the last reset
   std::vector<Persistent> persistents_;
   std::unordered_set<std::string> names_;  // of typed persistents
   std::span<std::byte> arena_memory_;

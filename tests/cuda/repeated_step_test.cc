@@ -2,6 +2,8 @@
 // launched anew, whatever changes from step to step: keys, signs, rates, corrections, targets.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "card_runs.h"
 
 namespace ng {
@@ -75,6 +77,55 @@ TEST(CudaRepeatedStep, HasThemOfMicroBatchesMasksAndPairs) {
   options = options_of(tiny_llama(), "mxfp4-sr-rht", kCard);
   options.dpo.emplace();
   expect_as_anew(options);
+}
+
+/// With an evaluation, a step that is reported, one that is skipped, and another phase between.
+Trained eventful_steps_of(const TinyRunOptions& options) {
+  constexpr int64_t kCount = 12, kReported = 4, kSkipped = 6, kNextPhase = 8;
+  TinyRun run(options);
+  Trained result;
+  for (int64_t step = 0; step < kCount; ++step) {
+    if (step == kNextPhase) run.trainer().set_phase(1);
+    run.trainer().set_reports_details(step == kReported);
+    run.fill(step);
+    const float rate = step == kSkipped ? std::numeric_limits<float>::infinity() : TinyRun::kRate;
+    const StepReport report = run.trainer().step(step, rate);
+    EXPECT_EQ(report.skipped, step == kSkipped) << step;
+    result.losses.push_back(report.loss);
+    if (step % 3 == 2) result.losses.push_back(run.trainer().evaluate());
+  }
+  result.weights = run.weights();
+  return result;
+}
+
+// Each fifth step is executed for its times; memory that is taken anew forgets what was captured.
+TEST(CudaRepeatedStep, OthersBetweenThemChangeNothing) {
+  TinyRunOptions options = options_of(tiny_llama(), "nvfp4-late-bf16", kCard);
+  options.make_backend = [] { return make_emulated_cuda_backend({.measured_every = 5}); };
+  const Trained again = eventful_steps_of(options);
+  options.make_backend = [] { return make_emulated_cuda_backend({.has_graphs = false}); };
+  const Trained anew = eventful_steps_of(options);
+  EXPECT_EQ(again.losses, anew.losses);
+  EXPECT_EQ(again.weights, anew.weights);
+}
+
+TEST(CudaRepeatedStep, IsCapturedAnewWhereMemoryMoves) {
+  const auto trained_with = [](bool moves) {
+    TinyRunOptions options = options_of(tiny_llama(), "mxfp4-sr-rht", kCard);
+    options.make_backend = [] { return make_emulated_cuda_backend({}); };
+    TinyRun run(options);
+    std::vector<double> losses;
+    for (int64_t step = 0; step < 6; ++step) {
+      if (moves && step == 3) {
+        const Program larger =
+            run.run().record([&] { (void)run.run().tensor(4096, 4096, fp32_format()); });
+        run.run().reserve({&larger});
+      }
+      losses.push_back(run.step(step).loss);
+    }
+    return losses;
+  };
+  EXPECT_EQ(trained_with(true), trained_with(false));
 }
 
 TEST(CudaRepeatedStep, IsLeftToTheCardAfterTheSecondTime) {

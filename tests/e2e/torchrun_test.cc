@@ -1,5 +1,6 @@
 // Ranks by what torchrun says in the environment: they meet by TCP, without MPI.
 #include <memory>
+#include <thread>
 
 #include "base/error.h"
 #include "comm/sockets.h"
@@ -47,6 +48,39 @@ TEST_F(Torchrun, TwoRanksEndInTheBitsOfOneProcess) {
                                           "--out", "run"};
   for (const Result& rank : start({words, words})) EXPECT_EQ(rank.code, 0) << rank.err;
   EXPECT_TRUE(weights("run") == weights("one"));
+}
+
+// Where torchrun's own store listens on the port.
+TEST_F(Torchrun, RanksMeetBesideTheStoreOfTheAgent) {
+  write_tiny_run(path("run.toml"), {.steps = 1, .micros_of_rank = 1});
+  const std::vector<std::string> words = {"train", "run.toml", "--out", "run"};
+  const tcp::Listener store(0);
+  const int port = store.port();
+  std::vector<std::unique_ptr<Process>> ranks;
+  for (int rank = 0; rank < 2; ++rank)
+    ranks.push_back(std::make_unique<Process>(words, folder_, "", "/dev/null", [&, rank] {
+      told(rank, 2, port)();
+      ::setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
+    }));
+  for (const auto& rank : ranks) {
+    const Result result = rank->wait();
+    EXPECT_EQ(result.code, 0) << result.err;
+  }
+}
+
+// 3: `supervise` goes on then.
+TEST_F(Torchrun, ARankThatIsKilledEndsTheOtherWithTheCodeOfALostOne) {
+  write_tiny_run(path("run.toml"), {.steps = 3000, .micros_of_rank = 1});
+  const std::vector<std::string> words = {"train", "run.toml", "--out", "run"};
+  const int port = tcp::Listener(0).port();
+  Process first(words, folder_, "", "/dev/null", told(0, 2, port));
+  Process second(words, folder_, "", "/dev/null", told(1, 2, port));
+  for (int i = 0; i < 600 && !fs::exists(path("run/checkpoints/step-00000002")); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  second.send(SIGKILL);
+  const Result result = first.wait();
+  EXPECT_EQ(result.code, 3) << result.err;
+  EXPECT_NE(result.err.find("rank 1 is gone"), std::string::npos) << result.err;
 }
 
 // What one rank meets alone is said with its number, and the other ends too.

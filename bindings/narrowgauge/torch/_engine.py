@@ -55,7 +55,8 @@ class Engine:
         """Where layers of a device compute; of the CPU on as many threads as torch may use."""
         threads = torch.get_num_threads()
         if self._threads != threads:
-            self._runs, self._threads = {}, threads
+            self._runs.pop(("cpu", 0), None)
+            self._threads = threads
         at = KERNELS.get(device.type, "cpu"), device.index or 0
         if at not in self._runs:
             self._runs[at] = _core.LayerRun(self.seed, threads, *at)

@@ -24,6 +24,7 @@ struct EmulatedCard {
   bool has_units = false;     ///< products by matrix units where those take them [cuda/route.h]
   bool has_messages = false;  ///< to the emulated cards of other threads, as by NCCL
   bool has_graphs = true;     ///< a step is captured once and done again as it was
+  int64_t measured_every = 64;  ///< of steps, each so many-th is executed for its times
   int sm = 90;
 };
 [[nodiscard]] std::unique_ptr<Backend> make_emulated_cuda_backend(const EmulatedCard& card);

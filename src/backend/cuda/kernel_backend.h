@@ -49,11 +49,18 @@ class KernelBackend : public Backend {
   void require(const Operation& operation) const override { perform_on(nullptr, operation); }
   void execute(const Operation& operation) override {
     thread_ = std::this_thread::get_id();
-    if (!is_capturing_) clock_.begin(time_of(operation), measured_);
+    if (!is_capturing_ && has_own_stream_) clock_.begin(time_of(operation), measured_);
     perform_on(stream(), operation);
     check_launch(operation);
   }
-  [[nodiscard]] const TimeByKind* device_seconds() const override { return &seconds_; }
+  [[nodiscard]] bool measures_seconds() const override { return has_own_stream_; }
+  [[nodiscard]] TimeByKind measured_seconds() override {
+    end_clock();
+    synchronize();
+    collect_seconds();
+    return seconds_;
+  }
+  void forget_repeated_steps() override { ++memory_; }
   std::unique_ptr<RepeatedStep> make_repeated_step() override;
 
  protected:
@@ -69,6 +76,10 @@ class KernelBackend : public Backend {
   virtual std::unique_ptr<Graph> end_capture() = 0;
   /// Ends it without a graph.
   virtual void abandon_capture() noexcept = 0;
+  /// Returns when all has ended that was launched.
+  virtual void synchronize() const = 0;
+  /// Others say from now on when operations begin, and measure them if they like.
+  void leave_own_stream() { has_own_stream_ = false; }
   /// Behind all that was launched, before the host waits for it. Messages of ranks are copied by
   /// a thread of their own, which leaves the clock alone.
   void end_clock() const {
@@ -113,15 +124,18 @@ class KernelBackend : public Backend {
   std::atomic<std::thread::id> thread_{};  ///< that launches
   mutable TimeByKind seconds_{};
   TimeByKind* measured_ = nullptr;  ///< of a step that is measured
-  bool is_capturing_ = false;
+  bool is_capturing_ = false, has_own_stream_ = true;
+  uint64_t memory_ = 0;  ///< how often that of steps was taken anew
 };
 
 /// The first time its operations are executed, the second they are captured, and launched as they
 /// were from there on; now and then they are executed again, for their times.
 class CapturedStep final : public RepeatedStep {
  public:
-  explicit CapturedStep(KernelBackend& backend)
+  /// `measured_every`: how often it is executed for its times.
+  explicit CapturedStep(KernelBackend& backend, int64_t measured_every = 64)
       : backend_(backend),
+        measured_every_(measured_every),
         table_(reinterpret_cast<LiveTable*>(backend.allocate(sizeof(LiveTable)))),
         live_(table_) {}
   ~CapturedStep() override {
@@ -133,9 +147,10 @@ class CapturedStep final : public RepeatedStep {
 
   void run(const StepNumbers& now, const std::function<void()>& operations) override {
     const int64_t before = runs_++;
+    if (memory_ != backend_.memory_) graph_ = nullptr;
     // Keys of step 0 may be of that step or of no step.
     const bool may_capture = !live_.is_full() && now.step > 0;
-    if (before == 0 || before % kMeasuredEvery == kMeasuredEvery - 1 || (!graph_ && !may_capture))
+    if (before == 0 || before % measured_every_ == measured_every_ - 1 || (!graph_ && !may_capture))
       return measure(operations);
     if (!graph_) capture(now.step, operations);
     if (!graph_) return measure(operations);
@@ -147,8 +162,6 @@ class CapturedStep final : public RepeatedStep {
   }
 
  private:
-  static constexpr int64_t kMeasuredEvery = 64;
-
   void measure(const std::function<void()>& operations) {
     backend_.clock_.end();
     measured_ = {};
@@ -170,6 +183,7 @@ class CapturedStep final : public RepeatedStep {
     }
     backend_.set_live(nullptr);
     std::unique_ptr<Graph> graph = backend_.end_capture();
+    memory_ = backend_.memory_;
     if (!live_.is_full()) graph_ = std::move(graph);
   }
 
@@ -188,10 +202,12 @@ class CapturedStep final : public RepeatedStep {
   };
 
   KernelBackend& backend_;
+  int64_t measured_every_;
   LiveTable* table_;
   Live live_;
   TimeByKind measured_{};
   int64_t runs_ = 0;
+  uint64_t memory_ = 0;  ///< the backend's when the graph was captured
   std::unique_ptr<Graph> graph_;
 };
 

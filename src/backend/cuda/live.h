@@ -31,7 +31,10 @@ class Live {
   explicit Live(LiveTable* table) : table_(table) {}
 
   /// What is captured from here on is of this step, and of a later one when it is done again.
-  void start(uint32_t step) { step_ = step; }
+  void start(uint32_t step) {
+    step_ = step;
+    drawn_.clear();
+  }
   [[nodiscard]] const StepNumbers* numbers() const { return &table_->numbers; }
   /// Null: keys of this step stay as they are.
   [[nodiscard]] const StepNumbers* of(const RandomKey& key) const {

@@ -2,7 +2,9 @@
 // run on a card yet (docs/gpu.md).
 #include <cuda_runtime.h>
 
+#include <cstdlib>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/cuda/card/nccl.h"
@@ -18,17 +20,37 @@ namespace {
 constexpr int kOldestCard = 80;
 constexpr int kCudaMajor = CUDART_VERSION / 1000;
 
+/// Whether a call was refused for launches are captured.
+bool is_of_capture(cudaError_t code) {
+  return code >= cudaErrorStreamCaptureUnsupported && code <= cudaErrorStreamCaptureWrongThread;
+}
+
 /// `what` was being done when the card failed, or when it was heard of a kernel that had.
 void check(cudaError_t code, std::string_view what) {
   if (code == cudaSuccess) return;
   throw Error({.place = "cuda",
                .problem = std::string(what) + ": " + cudaGetErrorString(code),
                .remedy = code == cudaErrorMemoryAllocation ? "a smaller batch, context or model"
-                                                           : "the card's state by nvidia-smi"});
+                         : is_of_capture(code) ? "NARROWGAUGE_CUDA_GRAPHS=0, which does without"
+                                               : "the card's state by nvidia-smi"});
 }
 
-/// Of card `device`, round and round, which this thread uses from now on; throws Error where no
-/// kernel could run.
+/// While it lives this thread's calls are of a card; before and after, of what others have chosen.
+class OnCard {
+ public:
+  explicit OnCard(int device) {
+    check(cudaGetDevice(&before_), "the card of a thread");
+    if (device != before_) check(cudaSetDevice(device), "the card of a thread");
+  }
+  ~OnCard() { cudaSetDevice(before_); }
+  OnCard(const OnCard&) = delete;
+  OnCard& operator=(const OnCard&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
+/// Of card `device`, round and round; throws Error where no kernel could run.
 const Card& require_card(int& device) {
   const auto refuse = [](std::string problem) {
     throw Error({.place = "--backend", .problem = "cuda: " + problem, .remedy = "cpu"});
@@ -44,33 +66,47 @@ const Card& require_card(int& device) {
   if (card.sm < kOldestCard)
     refuse(card.name + " is of sm_" + std::to_string(card.sm) + ", older than sm_" +
            std::to_string(kOldestCard));
-  check(cudaSetDevice(device), card.name);
   return card_like(card.sm);
 }
 
 /// A stream of a card, or that of others; throws Error where no kernel could run.
 struct OwnStream : CardStream {
   explicit OwnStream(int wish) : device(wish), card(require_card(device)) {
+    const OnCard on(device);
     check(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking), "a stream");
+    check(cudaEventCreateWithFlags(&turn, cudaEventDisableTiming), "an event");
     stream = own;
   }
-  ~OwnStream() { cudaStreamDestroy(own); }
+  ~OwnStream() {
+    cudaEventDestroy(turn);
+    cudaStreamDestroy(own);
+  }
+  /// Behind all that was launched on the one before.
+  void change_to(cudaStream_t other) {
+    if (other == stream) return;
+    const OnCard on(device);
+    check(cudaEventRecord(turn, stream), "an event");
+    check(cudaStreamWaitEvent(other, turn, 0), "an event");
+    stream = other;
+  }
   OwnStream(const OwnStream&) = delete;
   OwnStream& operator=(const OwnStream&) = delete;
 
   int device = 0;
   const Card& card;
   cudaStream_t own = nullptr;
+  cudaEvent_t turn = nullptr;  ///< from one stream to the next
 };
 
 /// Events on the stream.
 class CardMoments final : public Moments {
  public:
-  explicit CardMoments(const CardStream& stream) : stream_(stream) {}
+  explicit CardMoments(const OwnStream& stream) : stream_(stream) {}
   ~CardMoments() override {
     for (cudaEvent_t event : events_) cudaEventDestroy(event);
   }
   void note(size_t i) override {
+    const OnCard on(stream_.device);
     while (events_.size() <= i) check(cudaEventCreate(&events_.emplace_back()), "an event");
     check(cudaEventRecord(events_[i], stream_.stream), "an event");
   }
@@ -81,21 +117,24 @@ class CardMoments final : public Moments {
   }
 
  private:
-  const CardStream& stream_;
+  const OwnStream& stream_;
   std::vector<cudaEvent_t> events_;
 };
 
 class CardGraph final : public Graph {
  public:
-  CardGraph(cudaGraph_t graph, cudaStream_t stream) : stream_(stream) {
+  CardGraph(cudaGraph_t graph, const OwnStream& stream) : stream_(stream) {
     check(cudaGraphInstantiate(&graph_, graph, 0), "a graph");
   }
   ~CardGraph() override { cudaGraphExecDestroy(graph_); }
-  void launch() override { check(cudaGraphLaunch(graph_, stream_), "a graph"); }
+  void launch() override {
+    const OnCard on(stream_.device);
+    check(cudaGraphLaunch(graph_, stream_.stream), "a graph");
+  }
 
  private:
   cudaGraphExec_t graph_ = nullptr;
-  cudaStream_t stream_;
+  const OwnStream& stream_;
 };
 
 constexpr size_t kHeldBytes = size_t{256} << 20;  ///< for operands as the library takes them
@@ -104,6 +143,7 @@ class CardBackend final : public KernelBackend {
  public:
   CardBackend(bool exact, std::unique_ptr<OwnStream> stream)
       : KernelBackend(std::make_unique<CardMoments>(*stream)), stream_(std::move(stream)) {
+    const OnCard on(stream_->device);
     if (!exact) {
       scratch_bytes_ = kHeldBytes;
       units_ = make_card_units(*stream_, stream_->card);
@@ -125,12 +165,16 @@ class CardBackend final : public KernelBackend {
   }
 
   std::byte* allocate(size_t bytes) override {
+    const OnCard on(stream_->device);
     void* memory = nullptr;
     check(cudaMalloc(&memory, bytes > 0 ? bytes : 1), std::to_string(bytes) + " bytes of memory");
     check(cudaMemsetAsync(memory, 0, bytes, stream_->stream), "zeros");
     return static_cast<std::byte*>(memory);
   }
-  void release(std::byte* memory, size_t /* bytes */) override { cudaFree(memory); }
+  void release(std::byte* memory, size_t /* bytes */) override {
+    const OnCard on(stream_->device);
+    cudaFree(memory);
+  }
 
   void upload(std::byte* to, const void* from, size_t bytes) override {
     copy(to, from, bytes, cudaMemcpyHostToDevice);
@@ -140,7 +184,19 @@ class CardBackend final : public KernelBackend {
   }
 
   [[nodiscard]] bool is_in_hosts_reach() const override { return false; }
-  void use_stream(void* stream) override { stream_->stream = static_cast<cudaStream_t>(stream); }
+  void use_stream(void* stream) override {
+    leave_own_stream();
+    stream_->change_to(static_cast<cudaStream_t>(stream));
+  }
+  void execute(const Operation& operation) override {
+    const OnCard on(stream_->device);
+    KernelBackend::execute(operation);
+  }
+  std::unique_ptr<RepeatedStep> make_repeated_step() override {
+    const char* const wish = std::getenv("NARROWGAUGE_CUDA_GRAPHS");
+    if (wish != nullptr && std::string_view(wish) == "0") return std::make_unique<RepeatedStep>();
+    return KernelBackend::make_repeated_step();
+  }
 
   [[nodiscard]] std::string device_address() const override {
     return has_nccl() ? card_address(stream_->device) : "";
@@ -157,14 +213,16 @@ class CardBackend final : public KernelBackend {
   }
   void set_live(Live* live) override { stream_->live = live; }
   void begin_capture() override {
+    const OnCard on(stream_->device);
     check(cudaStreamBeginCapture(stream_->stream, cudaStreamCaptureModeThreadLocal), "a capture");
   }
   std::unique_ptr<Graph> end_capture() override {
+    const OnCard on(stream_->device);
     cudaGraph_t captured = nullptr;
     check(cudaStreamEndCapture(stream_->stream, &captured), "a capture");
     const std::unique_ptr<CUgraph_st, cudaError_t (*)(cudaGraph_t)> graph(captured,
                                                                           cudaGraphDestroy);
-    return std::make_unique<CardGraph>(graph.get(), stream_->stream);
+    return std::make_unique<CardGraph>(graph.get(), *stream_);
   }
   void abandon_capture() noexcept override {
     cudaGraph_t captured = nullptr;
@@ -172,9 +230,15 @@ class CardBackend final : public KernelBackend {
     (void)cudaGetLastError();  // what kept it from its end is thrown already
   }
 
+  void synchronize() const override {
+    const OnCard on(stream_->device);
+    check(cudaStreamSynchronize(stream_->stream), "the kernels so far");
+  }
+
   /// Behind all that was launched; the host's memory is its own again on return.
   void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) const {
     if (bytes == 0) return;
+    const OnCard on(stream_->device);
     end_clock();
     check(cudaMemcpyAsync(to, from, bytes, kind, stream_->stream), "a copy");
     check(cudaStreamSynchronize(stream_->stream), "the kernels before a copy");

@@ -2,7 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
+#include <exception>
+#include <thread>
 
 #include "base/error.h"
 
@@ -31,6 +35,8 @@ struct NcclLibrary {
   decltype(&ncclGetUniqueId) get_id = nullptr;
   decltype(&ncclCommInitRank) start = nullptr;
   decltype(&ncclCommDestroy) end = nullptr;
+  decltype(&ncclCommAbort) abort = nullptr;
+  decltype(&ncclCommGetAsyncError) failure_of = nullptr;
   decltype(&ncclGroupStart) begin_group = nullptr;
   decltype(&ncclGroupEnd) end_group = nullptr;
   decltype(&ncclSend) send = nullptr;
@@ -46,7 +52,8 @@ struct NcclLibrary {
       return function != nullptr;
     };
     is_there = find("ncclGetUniqueId", get_id) && find("ncclCommInitRank", start) &&
-               find("ncclCommDestroy", end) && find("ncclGroupStart", begin_group) &&
+               find("ncclCommDestroy", end) && find("ncclCommAbort", abort) &&
+               find("ncclCommGetAsyncError", failure_of) && find("ncclGroupStart", begin_group) &&
                find("ncclGroupEnd", end_group) && find("ncclSend", send) &&
                find("ncclRecv", receive) && find("ncclGetErrorString", text_of);
   }
@@ -58,7 +65,7 @@ const NcclLibrary& nccl() {
 }
 
 void check_nccl(ncclResult_t code, const char* what) {
-  if (code == ncclSuccess) return;
+  if (code == ncclSuccess || code == ncclInProgress) return;
   throw Error({.place = "NCCL",
                .key = what,
                .problem = nccl().text_of(code),
@@ -80,32 +87,57 @@ class NcclMessages final : public DeviceMessages {
     check_cuda(cudaEventCreateWithFlags(&computed_, cudaEventDisableTiming), "an event");
     check_nccl(nccl().start(&comm_, ranks, id, rank), "ncclCommInitRank");
   }
+  /// Ranks end a communicator together; one that fails does not wait for the others.
   ~NcclMessages() override {
-    nccl().end(comm_);
+    if (comm_ != nullptr)
+      (has_failed_ || std::uncaught_exceptions() > 0 ? nccl().abort : nccl().end)(comm_);
     cudaEventDestroy(computed_);
     cudaStreamDestroy(stream_);
   }
 
   void exchange(std::span<const DeviceMessage> out, std::span<const DeviceMessage> in) override {
-    check_cuda(cudaSetDevice(card_.device), "the card of messages");  // of a thread of its own
-    check_cuda(cudaEventRecord(computed_, card_.stream.stream), "an event");
-    check_cuda(cudaStreamWaitEvent(stream_, computed_, 0), "an event");
-    check_nccl(nccl().begin_group(), "ncclGroupStart");
-    for (const DeviceMessage& m : out)
-      if (m.size > 0)
-        check_nccl(nccl().send(m.bytes, m.size, ncclUint8, m.rank, comm_, stream_), "ncclSend");
-    for (const DeviceMessage& m : in)
-      if (m.size > 0)
-        check_nccl(nccl().receive(m.bytes, m.size, ncclUint8, m.rank, comm_, stream_), "ncclRecv");
-    check_nccl(nccl().end_group(), "ncclGroupEnd");
-    check_cuda(cudaStreamSynchronize(stream_), "messages");
+    try {
+      check_cuda(cudaSetDevice(card_.device), "the card of messages");  // of a thread of its own
+      check_cuda(cudaEventRecord(computed_, card_.stream.stream), "an event");
+      check_cuda(cudaStreamWaitEvent(stream_, computed_, 0), "an event");
+      check_nccl(nccl().begin_group(), "ncclGroupStart");
+      ncclResult_t code = ncclSuccess;
+      for (const DeviceMessage& m : out)
+        if (m.size > 0 && code == ncclSuccess)
+          code = nccl().send(m.bytes, m.size, ncclUint8, m.rank, comm_, stream_);
+      for (const DeviceMessage& m : in)
+        if (m.size > 0 && code == ncclSuccess)
+          code = nccl().receive(m.bytes, m.size, ncclUint8, m.rank, comm_, stream_);
+      const ncclResult_t ended = nccl().end_group();  // whatever is in it
+      check_nccl(code, "ncclSend, ncclRecv");
+      check_nccl(ended, "ncclGroupEnd");
+      wait();
+    } catch (...) {
+      has_failed_ = true;
+      throw;
+    }
   }
 
  private:
+  /// Until all has passed, or NCCL says that a rank is out of reach.
+  void wait() const {
+    constexpr std::chrono::microseconds kFirst{10}, kLongest{200};
+    for (auto pause = kFirst;; pause = std::min(2 * pause, kLongest)) {
+      const cudaError_t state = cudaStreamQuery(stream_);
+      if (state == cudaSuccess) return;
+      if (state != cudaErrorNotReady) check_cuda(state, "messages");
+      ncclResult_t failure = ncclSuccess;
+      check_nccl(nccl().failure_of(comm_, &failure), "ncclCommGetAsyncError");
+      check_nccl(failure, "messages");
+      std::this_thread::sleep_for(pause);
+    }
+  }
+
   ComputingCard card_;
   cudaStream_t stream_ = nullptr;
   cudaEvent_t computed_ = nullptr;
   ncclComm_t comm_ = nullptr;
+  bool has_failed_ = false;
 };
 
 }  // namespace

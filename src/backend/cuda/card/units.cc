@@ -109,7 +109,9 @@ cublasLtMatmulMatrixScale_t scale_mode(MatmulScale scale) {
 /// A product and its matrices in the library's words.
 class BlasProduct {
  public:
-  BlasProduct(const BlasLibrary& library, const Matmul& p) : library_(library) {
+  /// `somewhere`: for scales that lie nowhere yet, which the library is only asked about.
+  BlasProduct(const BlasLibrary& library, const Matmul& p, const void* somewhere)
+      : library_(library), somewhere_(somewhere) {
     const bool is_int = p.d_type == MatmulType::int32;
     check_blas(library.create_product(&product, is_int ? CUBLAS_COMPUTE_32I : CUBLAS_COMPUTE_32F,
                                       is_int ? CUDA_R_32I : CUDA_R_32F),
@@ -143,7 +145,7 @@ class BlasProduct {
     set(turn, x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (x.scale == MatmulScale::none) return;
     set(mode, scale_mode(x.scale));
-    set(pointer, x.scales);
+    set(pointer, x.scales != nullptr ? x.scales : somewhere_);
   }
   cublasLtMatrixLayout_t layout(MatmulType type, int64_t rows, int64_t cols, int64_t leading) {
     cublasLtMatrixLayout_t made = nullptr;
@@ -154,6 +156,7 @@ class BlasProduct {
   }
 
   const BlasLibrary& library_;
+  const void* somewhere_;
 };
 
 class CardUnits final : public Units {
@@ -172,8 +175,8 @@ class CardUnits final : public Units {
   [[nodiscard]] const Card& card() const override { return card_; }
 
   void multiply(const Matmul& p) override {
-    const BlasProduct made(library_, p);
-    const std::optional<cublasLtMatmulAlgo_t>& algorithm = algorithm_of(p, made);
+    const BlasProduct made(library_, p, room_);
+    const std::optional<cublasLtMatmulAlgo_t>& algorithm = algorithm_of(p, &made);
     if (!algorithm)
       throw Error({.place = "cuda",
                    .problem = "cuBLASLt has no algorithm for a product of " + std::to_string(p.m) +
@@ -192,8 +195,7 @@ class CardUnits final : public Units {
 
   [[nodiscard]] std::string refusal(const Matmul& p) override {
     std::string why = matmul_refusal(card_, p);
-    if (why.empty() && !algorithm_of(p, BlasProduct(library_, p)))
-      why = "cuBLASLt has no algorithm for it on this card";
+    if (why.empty() && !algorithm_of(p)) why = "cuBLASLt has no algorithm for it on this card";
     return why;
   }
 
@@ -229,9 +231,11 @@ class CardUnits final : public Units {
   /// The library's first choice, asked for once for each shape: the same in every step. None: it
   /// has none.
   const std::optional<cublasLtMatmulAlgo_t>& algorithm_of(const Matmul& p,
-                                                          const BlasProduct& made) {
+                                                          const BlasProduct* known = nullptr) {
     const auto [place, is_new] = algorithms_.try_emplace(key_of(p));
     if (!is_new) return place->second;
+    std::optional<BlasProduct> own;
+    const BlasProduct& made = known != nullptr ? *known : own.emplace(library_, p, room_);
     cublasLtMatmulPreference_t wish = nullptr;
     check_blas(library_.create_wish(&wish), "a preference");
     const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {

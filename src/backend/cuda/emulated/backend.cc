@@ -68,6 +68,7 @@ class EmulatedBackend final : public KernelBackend {
       : KernelBackend(std::make_unique<HostMoments>()),
         has_units_(card.has_units),
         has_graphs_(card.has_graphs),
+        measured_every_(card.measured_every),
         address_(card.has_messages ? emulated::new_address() : ""),
         memory_(card.is_managed),
         device_(card_of(card.sm), card.thread_order, &memory_) {
@@ -86,7 +87,11 @@ class EmulatedBackend final : public KernelBackend {
     refuse_in_capture("memory that is taken");
     return memory_.allocate(bytes);
   }
-  void release(std::byte* memory, size_t /* bytes */) override { memory_.release(memory); }
+  void release(std::byte* memory, size_t /* bytes */) override {
+    refuse_in_capture("memory that is released");
+    memory_.release(memory);
+  }
+  void use_stream(void* /* stream */) override { leave_own_stream(); }
   void upload(std::byte* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
   void download(void* to, const std::byte* from, size_t bytes) const override {
     copy(to, from, bytes);
@@ -99,7 +104,7 @@ class EmulatedBackend final : public KernelBackend {
   }
   std::unique_ptr<RepeatedStep> make_repeated_step() override {
     if (!has_graphs_) return std::make_unique<RepeatedStep>();
-    return KernelBackend::make_repeated_step();
+    return std::make_unique<CapturedStep>(*this, measured_every_);
   }
 
  private:
@@ -110,6 +115,7 @@ class EmulatedBackend final : public KernelBackend {
     return std::make_unique<EmulatedGraph>(device_.end_capture());
   }
   void abandon_capture() noexcept override { (void)device_.end_capture(); }
+  void synchronize() const override {}  // each launch ends before the next
 
   /// As a card does.
   void refuse_in_capture(std::string_view what) const {
@@ -126,6 +132,7 @@ class EmulatedBackend final : public KernelBackend {
   }
 
   bool has_units_, has_graphs_;
+  int64_t measured_every_;
   std::string address_;
   emulated::Memory memory_;
   emulated::Device device_;

@@ -8,9 +8,11 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "backend/cuda/emulated/block.h"
 #include "base/error.h"
 
 namespace ng::cuda::emulated {
@@ -23,6 +25,7 @@ struct Wires {
   std::mutex mutex;
   std::condition_variable changed;
   std::map<std::pair<int, int>, std::deque<Bytes>> from_to;
+  std::set<int> ended;
 };
 
 /// The wires of a group by their number, for as long as a rank has them.
@@ -39,6 +42,13 @@ class Messages final : public DeviceMessages {
  public:
   Messages(const Memory& memory, int rank, std::shared_ptr<Wires> wires)
       : memory_(memory), rank_(rank), wires_(std::move(wires)) {}
+  ~Messages() override {
+    const std::lock_guard lock(wires_->mutex);
+    wires_->ended.insert(rank_);
+    wires_->changed.notify_all();
+  }
+  Messages(const Messages&) = delete;
+  Messages& operator=(const Messages&) = delete;
 
   void exchange(std::span<const DeviceMessage> out, std::span<const DeviceMessage> in) override {
     {
@@ -61,7 +71,8 @@ class Messages final : public DeviceMessages {
   Bytes taken(int from) {
     std::unique_lock lock(wires_->mutex);
     std::deque<Bytes>& wire = wires_->from_to[{from, rank_}];
-    wires_->changed.wait(lock, [&] { return !wire.empty(); });
+    wires_->changed.wait(lock, [&] { return !wire.empty() || wires_->ended.contains(from); });
+    if (wire.empty()) throw Fault(fmt::format("messages of rank {}, which has ended", from));
     Bytes bytes = std::move(wire.front());
     wire.pop_front();
     return bytes;

@@ -168,15 +168,19 @@ void find_scales(Stream stream, const HeldOperand& x) {
                    PutLateScales{x.from, x.scales, x.is_late});
 }
 
+MatmulOperand described(const HeldOperand& x, int64_t first) {
+  MatmulOperand made{.type = x.held.type, .leading = x.leading, .scale = x.held.scale};
+  if (x.in_place == nullptr) return made;
+  made.transposed = !x.from.stored && x.from.is_turned;
+  const int64_t elements = made.transposed ? first : first * x.leading;
+  made.data = static_cast<const uint8_t*>(x.in_place) + elements * bits_of(x.held.type) / 8;
+  return made;
+}
+
 MatmulOperand hold(Stream stream, const HeldOperand& x, int64_t first, int64_t rows,
                    std::byte* values, std::byte* block_scales) {
-  MatmulOperand made{.type = x.held.type, .leading = x.leading, .scale = x.held.scale};
-  if (x.in_place != nullptr) {
-    const bool is_turned = !x.from.stored && x.from.is_turned;
-    const int64_t elements = is_turned ? first : first * x.leading;
-    made.data = static_cast<const uint8_t*>(x.in_place) + elements * bits_of(x.held.type) / 8;
-    made.transposed = is_turned;
-  } else {
+  MatmulOperand made = described(x, first);
+  if (x.in_place == nullptr) {
     const int64_t across = x.held.type == MatmulType::e2m1 ? x.k_held() / 2 : x.k_held();
     for_each_place(
         stream, x.rows_held(rows), across,

@@ -90,6 +90,8 @@ struct HeldOperand {
                                        bool folds, Room& room);
 /// Before rows are held.
 void find_scales(Stream stream, const HeldOperand& x);
+/// As the library is asked about it: what lies in memory already, from row `first` on, and how.
+[[nodiscard]] MatmulOperand described(const HeldOperand& x, int64_t first);
 /// `rows` rows from `first` on, into x.bytes(rows) and x.scale_bytes(rows), unless in place.
 [[nodiscard]] MatmulOperand hold(Stream stream, const HeldOperand& x, int64_t first, int64_t rows,
                                  std::byte* values, std::byte* block_scales);

@@ -7,6 +7,8 @@
 #include "backend/cuda/kernels/unit_gemm.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "backend/cuda/kernels/held_operand.h"
 
@@ -54,9 +56,8 @@ class UnitGemm {
         are_integers_(choice.route == Route::int8),
         writes_y_(can_write_y()) {}
 
-  void run() {
-    find_scales(stream_, a_);
-    find_scales(stream_, b_);
+  /// False: the library lacks a part of it, and nothing was done.
+  bool run() {
     int64_t rows = job_.y.rows, cols = job_.y.cols;
     for (at_ = place(rows, cols); !at_.is_there; at_ = place(rows, cols)) {
       if (std::max(rows, cols) <= kPieceRows) throw Unsupported("cuda: gemm of so long rows");
@@ -65,6 +66,9 @@ class UnitGemm {
       int64_t& halved = halves_rows ? rows : cols;
       halved = up_to(halved / 2, kPieceRows);
     }
+    if (!takes_pieces(rows, cols)) return false;
+    find_scales(stream_, a_);
+    find_scales(stream_, b_);
     // A piece of B is held once for all of A, and A once where it is one piece.
     MatmulOperand left, right;
     for (int64_t col = 0; col < job_.y.cols; col += cols)
@@ -76,6 +80,7 @@ class UnitGemm {
           left = hold(stream_, a_, row, piece.rows, at_.a, at_.a_scales);
         multiply(piece, left, right);
       }
+    return true;
   }
   [[nodiscard]] LeftOut left_out() const { return {a_.left_out, b_.left_out}; }
 
@@ -141,19 +146,44 @@ class UnitGemm {
     return units_.refusal(whole).empty();
   }
 
-  void multiply(const Piece& piece, const MatmulOperand& left, const MatmulOperand& right) {
+  /// What the library is given for a piece.
+  [[nodiscard]] Matmul product_of(const Piece& piece, const MatmulOperand& left,
+                                  const MatmulOperand& right) const {
     Matmul product = product_of(piece);
     product.a = right;
     product.b = left;
     product.a.transposed = !product.a.transposed;
     if (writes_y_) {
       write_y(piece, &product);
-      return units_.multiply(product);
+      return product;
     }
     product.d_type = are_integers_ ? MatmulType::int32 : MatmulType::fp32;
     product.d_leading = leading_of(piece.cols);
     product.d = at_.sums;
+    return product;
+  }
+
+  /// Whether the library has an algorithm for each size of a piece, where it lies.
+  [[nodiscard]] bool takes_pieces(int64_t rows, int64_t cols) {
+    const auto sizes = [](int64_t all, int64_t piece) {
+      const int64_t last = (all - 1) / piece * piece;
+      return std::array{std::pair(int64_t{0}, std::min(piece, all)), std::pair(last, all - last)};
+    };
+    for (const auto& [row, height] : sizes(job_.y.rows, rows))
+      for (const auto& [col, width] : sizes(job_.y.cols, cols)) {
+        Matmul product =
+            product_of({row, height, col, width}, described(a_, row), described(b_, col));
+        for (MatmulOperand* x : {&product.a, &product.b})
+          if (x->scale != MatmulScale::none) x->data = nullptr;  // whose scales lie nowhere yet
+        if (!units_.refusal(product).empty()) return false;
+      }
+    return true;
+  }
+
+  void multiply(const Piece& piece, const MatmulOperand& left, const MatmulOperand& right) {
+    const Matmul product = product_of(piece, left, right);
     units_.multiply(product);
+    if (writes_y_) return;
     for_each_place(stream_, piece.rows, piece.cols,
                    FinishEach{.g = job_,
                               .left_out = left_out(),
@@ -184,7 +214,7 @@ bool multiply_by_units(Stream stream, const Gemm& op, const GemmJob& job, const 
       choose_route(*with.units, {.a = op.a->spec, .b = op.b->spec, .sum = op.sum});
   if (stream == nullptr || choice.route == Route::kernel) return false;
   UnitGemm gemm(stream, op, job, choice, with);
-  gemm.run();
+  if (!gemm.run()) return false;
   if (choice.route == Route::folded) multiply_left_out(stream, op, job, gemm.left_out());
   return true;
 }
