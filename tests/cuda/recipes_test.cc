@@ -2,6 +2,9 @@
 // promised and the same bits in two orders of threads.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "card_runs.h"
 
 namespace ng {
@@ -21,6 +24,20 @@ TEST(CudaRecipes, DISABLED_EachTrainsWithTheSameBitsInTwoOrdersOfThreads) {
     expect_bits_of_ref(tiny_llama(), recipe, kSteps);
     fmt::print("{:<24} {:.6f} {:.6f} {:.6f}\n", recipe, first.losses[0], first.losses[1],
                first.losses[2]);
+  }
+}
+
+// The table of docs/results/gpu.md.
+TEST(CudaRecipes, DISABLED_EachStaysBesideTheCpuForTwentySteps) {
+  for (const std::string& recipe : recipe_names()) {
+    const Trained card = trained(options_of(tiny_llama(), recipe, kCard), 20),
+                  cpu = trained(options_of(tiny_llama(), recipe, "cpu"), 20);
+    double off = 0;
+    for (size_t i = 0; i < cpu.losses.size(); ++i)
+      off = std::max(off, std::fabs(card.losses[i] - cpu.losses[i]));
+    EXPECT_LE(off, 1e-2) << recipe;
+    fmt::print("| `{}` | {:.6f} | {:.6f} | {:.1e} |\n", recipe, card.losses.back(),
+               cpu.losses.back(), off);
   }
 }
 

@@ -51,7 +51,7 @@ ElementCast cast_of(const Operand& cast) {
           .overflow = overflow_rule(cast.overflow),
           .mode = draws ? RoundMode::sr : RoundMode::rne,
           .sr_bits = cast.sr_bits,
-          .key = kKey};
+          .key = {kKey}};
 }
 
 // ---------------------------------------------------------------- MX
