@@ -49,10 +49,13 @@ Trained steps_of(const TinyRunOptions& options) {
 template <bool kUnits = false>
 void expect_as_anew(TinyRunOptions options) {
   SCOPED_TRACE(options.recipe);
-  options.make_backend = [] { return make_emulated_cuda_backend({.has_units = kUnits}); };
+  options.make_backend = [] {
+    return make_emulated_cuda_backend({.is_managed = kSanitized, .has_units = kUnits});
+  };
   const Trained again = steps_of(options);
   options.make_backend = [] {
-    return make_emulated_cuda_backend({.has_units = kUnits, .has_graphs = false});
+    return make_emulated_cuda_backend(
+        {.is_managed = kSanitized, .has_units = kUnits, .has_graphs = false});
   };
   const Trained anew = steps_of(options);
   EXPECT_EQ(again.losses, anew.losses);
@@ -106,9 +109,13 @@ Trained eventful_steps_of(const TinyRunOptions& options) {
 // Each fifth step is executed for its times; memory that is taken anew forgets what was captured.
 TEST(CudaRepeatedStep, OthersBetweenThemChangeNothing) {
   TinyRunOptions options = options_of(tiny_llama(), "nvfp4-late-bf16", kCard);
-  options.make_backend = [] { return make_emulated_cuda_backend({.measured_every = 5}); };
+  options.make_backend = [] {
+    return make_emulated_cuda_backend({.is_managed = kSanitized, .measured_every = 5});
+  };
   const Trained again = eventful_steps_of(options);
-  options.make_backend = [] { return make_emulated_cuda_backend({.has_graphs = false}); };
+  options.make_backend = [] {
+    return make_emulated_cuda_backend({.is_managed = kSanitized, .has_graphs = false});
+  };
   const Trained anew = eventful_steps_of(options);
   EXPECT_EQ(again.losses, anew.losses);
   EXPECT_EQ(again.weights, anew.weights);
@@ -117,7 +124,7 @@ TEST(CudaRepeatedStep, OthersBetweenThemChangeNothing) {
 TEST(CudaRepeatedStep, IsCapturedAnewWhereMemoryMoves) {
   const auto trained_with = [](bool moves) {
     TinyRunOptions options = options_of(tiny_llama(), "mxfp4-sr-rht", kCard);
-    options.make_backend = [] { return make_emulated_cuda_backend({}); };
+    options.make_backend = [] { return make_emulated_cuda_backend({.is_managed = kSanitized}); };
     TinyRun run(options);
     std::vector<double> losses;
     for (int64_t step = 0; step < 6; ++step) {
