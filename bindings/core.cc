@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/version.h"
+#include "interpreter_lock.h"
 
 namespace ng::python {
 namespace {
@@ -104,6 +105,7 @@ nb::dict dict_of(const Json& json) { return nb::cast<nb::dict>(python_of(json));
 NB_MODULE(_core, module) {
   namespace python = ng::python;
   nanobind::set_leak_warnings(false);  // a thread may still have something when the process ends
+  python::wait_for_computing_at_exit();
   module.doc() = "NarrowGauge's C++ side; narrowgauge is what to import.";
   module.def("version", [] { return std::string(ng::version()); });
   python::add_errors(module);

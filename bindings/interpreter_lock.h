@@ -21,11 +21,24 @@ auto lock_taken(const Take& take) -> decltype(take()) {
   }
 }
 
+/// This thread computes without the lock from here on, or asks for it: then no more.
+void begin_computing();
+void end_computing();
+/// Whether it does.
+[[nodiscard]] bool is_computing();
+/// Once the interpreter has ended, and before the process destroys what its threads compute with,
+/// it waits for each to ask for the lock.
+void wait_for_computing_at_exit();
+
 /// Lets go of the lock while it lives.
 class Unlocked {
  public:
-  Unlocked() : state_(PyEval_SaveThread()) {}
+  Unlocked() {
+    begin_computing();
+    state_ = PyEval_SaveThread();
+  }
   ~Unlocked() {
+    end_computing();
     lock_taken([this] { PyEval_RestoreThread(state_); });
   }
   Unlocked(const Unlocked&) = delete;
@@ -38,12 +51,19 @@ class Unlocked {
 /// Holds the lock while it lives.
 class Locked {
  public:
-  Locked() : state_(lock_taken([] { return PyGILState_Ensure(); })) {}
-  ~Locked() { PyGILState_Release(state_); }
+  Locked() : was_computing_(is_computing()) {
+    if (was_computing_) end_computing();
+    state_ = lock_taken([] { return PyGILState_Ensure(); });
+  }
+  ~Locked() {
+    if (was_computing_) begin_computing();
+    PyGILState_Release(state_);
+  }
   Locked(const Locked&) = delete;
   Locked& operator=(const Locked&) = delete;
 
  private:
+  bool was_computing_;
   PyGILState_STATE state_;
 };
 
