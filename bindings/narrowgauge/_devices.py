@@ -34,6 +34,11 @@ def when(device: Any, step: int, micro: int, evaluates: bool, repeats: bool = Fa
     return _core.When(step, micro, evaluates, repeats, stream_of(device))
 
 
+def kernels_of(device: Any) -> tuple[str, int]:
+    """The backend that computes there, or on the CPU where none does, and its device."""
+    return KERNELS.get(device.type, "cpu"), device.index or 0
+
+
 @functools.lru_cache(maxsize=None)
 def _run_of(backend: str, device: int) -> _core.LayerRun:
     return _core.LayerRun(0, 1, backend, device)
@@ -41,7 +46,7 @@ def _run_of(backend: str, device: int) -> _core.LayerRun:
 
 def run_of(x: Any) -> _core.LayerRun:
     """Where a tensor's device computes what no layer does."""
-    return _run_of(KERNELS[x.device.type], x.device.index or 0)
+    return _run_of(*kernels_of(x.device))
 
 
 def matrix_on_device(x: Any) -> Any:
@@ -80,28 +85,25 @@ class QuantizedTensor(Quantized):
         self._stats = torch.zeros(
             self._numbers.stats_words, dtype=torch.int64, device=x.device
         )
-        self._unpacked: tuple[Any, Any, Any, Any] | None = None
         if m.numel() > 0:
             self._numbers.quantize(
                 when(x.device, 0, 0, False), m, self._storage, self._stats, seed, tensor
             )
 
     def _unpack(self) -> tuple[Any, Any, Any, Any]:
-        """Values, codes, scales and the second level, as the operand lies."""
-        if self._unpacked is None:
-            torch = sys.modules["torch"]
-            rows, _, padded = self._numbers.shape
-            scale_rows, scale_cols = self._numbers.scale_shape
-            values, codes = self._empty(rows, padded), self._empty(rows * padded, dtype=torch.int16)
-            has_scales = scale_rows * scale_cols > 0
-            scales = self._empty(scale_rows * scale_cols) if has_scales else None
-            level = self._empty(1) if has_scales else None
-            if values.numel() > 0:
-                self._numbers.unpack(
-                    when(self.device, 0, 0, False), self._storage, values, codes, scales, level
-                )
-            self._unpacked = values, codes.view(rows, padded), scales, level
-        return self._unpacked
+        """Values, codes, scales and the second level, as the operand lies: none is kept."""
+        torch = sys.modules["torch"]
+        rows, _, padded = self._numbers.shape
+        scale_rows, scale_cols = self._numbers.scale_shape
+        values, codes = self._empty(rows, padded), self._empty(rows * padded, dtype=torch.int16)
+        has_scales = scale_rows * scale_cols > 0
+        scales = self._empty(scale_rows * scale_cols) if has_scales else None
+        level = self._empty(1) if has_scales else None
+        if values.numel() > 0:
+            self._numbers.unpack(
+                when(self.device, 0, 0, False), self._storage, values, codes, scales, level
+            )
+        return values, codes.view(rows, padded), scales, level
 
     def _of_source(self, of_operand: Any) -> Any:
         """In the source's shape; where a transform filled it up, in its own."""

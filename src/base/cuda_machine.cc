@@ -1,26 +1,11 @@
 #include "base/cuda_machine.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
+
+#include "base/shared_library.h"
 
 namespace ng {
 namespace {
-
-/// A shared library that may be missing, for as long as the process lives.
-class Library {
- public:
-  explicit Library(const char* name) : handle_(dlopen(name, RTLD_NOW | RTLD_LOCAL)) {}
-
-  /// *result = the function; false where the library lacks it.
-  template <class F>
-  bool find(const char* name, F*& result) const {
-    result = handle_ == nullptr ? nullptr : reinterpret_cast<F*>(dlsym(handle_, name));
-    return result != nullptr;
-  }
-
- private:
-  void* handle_;
-};
 
 // As cuda.h declares them; 0 is success. [CUDA Driver API 13.0]
 using DriverInit = int(unsigned flags);
@@ -32,7 +17,7 @@ using DeviceAttribute = int(int* value, int attribute, int device);
 constexpr int kCapabilityMajor = 75, kCapabilityMinor = 76;
 constexpr int kNameLength = 256;
 
-std::vector<CudaDevice> devices_of(const Library& driver) {
+std::vector<CudaDevice> devices_of(const SharedLibrary& driver) {
   DriverInit* init = nullptr;
   DeviceCount* count = nullptr;
   DeviceName* name_of = nullptr;
@@ -65,20 +50,20 @@ std::vector<CudaDevice> devices_of(const Library& driver) {
 
 CudaMachine cuda_machine() {
   CudaMachine machine;
-  const Library driver("libcuda.so.1");
+  const SharedLibrary driver("libcuda.so.1");
   DriverVersion* version = nullptr;
   int serves = 0;
   if (driver.find("cuDriverGetVersion", version) && version(&serves) == 0) {
     machine.driver = fmt::format("{}.{}", serves / 1000, serves % 1000 / 10);
     machine.devices = devices_of(driver);
   }
-  const Library cublaslt("libcublasLt.so.13");
+  const SharedLibrary cublaslt("libcublasLt.so.13");
   size_t (*get_version)() = nullptr;
   if (cublaslt.find("cublasLtGetVersion", get_version)) {
     const size_t is = get_version();
     machine.cublaslt = fmt::format("{}.{}", is / 10000, is % 10000 / 100);
   }
-  const Library nccl("libnccl.so.2");
+  const SharedLibrary nccl("libnccl.so.2");
   int (*get_nccl_version)(int*) = nullptr;
   int is = 0;
   if (nccl.find("ncclGetVersion", get_nccl_version) && get_nccl_version(&is) == 0)

@@ -84,22 +84,20 @@ Launch launch() {
   const std::optional<int> of_torch = number("WORLD_SIZE");
   const bool by_torch = of_torch && number("RANK") && has_meeting_place();
   // Its workers have the words of what started torchrun, too.
-  if (by_torch && std::getenv("TORCHELASTIC_RUN_ID") != nullptr) {
-    launch = {*number("RANK"), *of_torch, kTorchrun};
-    of_host = "LOCAL_RANK";
-  } else if (const std::optional<int> ranks = number("OMPI_COMM_WORLD_SIZE")) {
+  const bool is_worker = by_torch && std::getenv("TORCHELASTIC_RUN_ID") != nullptr;
+  if (const auto ranks = number("OMPI_COMM_WORLD_SIZE"); ranks && !is_worker) {
     launch = {number("OMPI_COMM_WORLD_RANK").value_or(0), *ranks, kMpirun};
     of_host = "OMPI_COMM_WORLD_LOCAL_RANK";
-  } else if (const std::optional<int> rank = first_number({"PMIX_RANK", "PMI_RANK"})) {
+  } else if (const auto rank = first_number({"PMIX_RANK", "PMI_RANK"}); rank && !is_worker) {
     launch = {*rank,
               first_number({"PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}).value_or(1)};
     launch.starter = kSrun;
     of_host = "SLURM_LOCALID";
-  } else if (const std::optional<int> tasks = number("SLURM_STEP_NUM_TASKS"); tasks && !by_torch) {
-    if (*tasks > 1) launch = {number("SLURM_PROCID").value_or(0), *tasks, kSrun, false};
   } else if (by_torch) {
     launch = {*number("RANK"), *of_torch, kTorchrun};
     of_host = "LOCAL_RANK";
+  } else if (const auto tasks = number("SLURM_STEP_NUM_TASKS")) {
+    if (*tasks > 1) launch = {number("SLURM_PROCID").value_or(0), *tasks, kSrun, false};
   }
   if (launch.rank >= launch.ranks) return {};
   if (of_host != nullptr) launch.local_rank = number(of_host).value_or(0);

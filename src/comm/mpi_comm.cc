@@ -3,13 +3,12 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/patience.h"
 
 namespace ng::mpi {
 namespace {
@@ -99,18 +98,15 @@ class MpiRank : public Comm {
     for (const Outgoing& message : out) start_sending(message.bytes, message.to, requests);
     wait_for(requests);
   }
-  // MPI_Waitall would take a core for itself, which others compute on: between looks this thread
-  // sleeps, the longer the longer it takes.
+  // MPI_Waitall would take a core for itself, which others compute on.
   static void wait_for(std::vector<MPI_Request>& requests) {
-    constexpr std::chrono::microseconds kFirst{10}, kLongest{200};
-    for (auto pause = kFirst;; pause = std::min(2 * pause, kLongest)) {
+    wait_until([&] {
       int is_done = 0;
       check(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &is_done,
                         MPI_STATUSES_IGNORE),
             "MPI_Testall");
-      if (is_done != 0) return;
-      std::this_thread::sleep_for(pause);
-    }
+      return is_done != 0;
+    });
   }
   void start_receiving(std::span<std::byte> bytes, int from, std::vector<MPI_Request>& requests) {
     in_pieces(bytes.size(), most_, [&](size_t first, int count) {

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from .. import _core
-from .._devices import KERNELS
+from .._devices import KERNELS, kernels_of
 
 
 _CPU = torch.device("cpu")
@@ -57,7 +57,7 @@ class Engine:
         if self._threads != threads:
             self._runs.pop(("cpu", 0), None)
             self._threads = threads
-        at = KERNELS.get(device.type, "cpu"), device.index or 0
+        at = kernels_of(device)
         if at not in self._runs:
             self._runs[at] = _core.LayerRun(self.seed, threads, *at)
         return self._runs[at]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from .._devices import KERNELS, stream_of
+from .._devices import KERNELS, kernels_of, stream_of
 from .._errors import Error
 from ._parameters import Place
 from ._sight import sample, version
@@ -26,7 +26,7 @@ class UpdateMemory:
         self._runs: dict[tuple[str, int], _core.UpdateRuns] = {}
 
     def on(self, device: torch.device) -> _core.UpdateRuns:
-        at = KERNELS.get(device.type, "cpu"), device.index or 0
+        at = kernels_of(device)
         if at not in self._runs:
             self._runs[at] = _core.UpdateRuns(self._seed, torch.get_num_threads(), *at)
         return self._runs[at]

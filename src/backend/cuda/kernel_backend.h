@@ -49,9 +49,9 @@ class KernelBackend : public Backend {
   void require(const Operation& operation) const override { perform_on(nullptr, operation); }
   void execute(const Operation& operation) override {
     thread_ = std::this_thread::get_id();
-    if (!is_capturing_ && has_own_stream_) clock_.begin(time_of(operation), measured_);
+    if (live_of(stream()) == nullptr && has_own_stream_)
+      clock_.begin(time_of(operation), measured_);
     perform_on(stream(), operation);
-    check_launch(operation);
   }
   [[nodiscard]] bool measures_seconds() const override { return has_own_stream_; }
   [[nodiscard]] TimeByKind measured_seconds() override {
@@ -67,10 +67,6 @@ class KernelBackend : public Backend {
   explicit KernelBackend(std::unique_ptr<Moments> moments) : clock_(std::move(moments)) {}
 
   [[nodiscard]] virtual Stream stream() = 0;
-  /// Throws what is known to have failed of it.
-  virtual void check_launch(const Operation& /* operation */) const {}
-  /// Of the stream, while launches are captured; null: no more.
-  virtual void set_live(Live* live) = 0;
   /// Launches from here on are captured; memory is neither taken nor copied until the end.
   virtual void begin_capture() = 0;
   virtual std::unique_ptr<Graph> end_capture() = 0;
@@ -124,7 +120,7 @@ class KernelBackend : public Backend {
   std::atomic<std::thread::id> thread_{};  ///< that launches
   mutable TimeByKind seconds_{};
   TimeByKind* measured_ = nullptr;  ///< of a step that is measured
-  bool is_capturing_ = false, has_own_stream_ = true;
+  bool has_own_stream_ = true;
   uint64_t memory_ = 0;  ///< how often that of steps was taken anew
 };
 
@@ -173,15 +169,12 @@ class CapturedStep final : public RepeatedStep {
     live_.start(step);
     backend_.begin_capture();
     try {
-      const Set<bool> capturing(backend_.is_capturing_, true);
-      backend_.set_live(&live_);
+      const Set<Live*> capturing(backend_.stream()->live, &live_);
       operations();
     } catch (...) {
-      backend_.set_live(nullptr);
       backend_.abandon_capture();
       throw;
     }
-    backend_.set_live(nullptr);
     std::unique_ptr<Graph> graph = backend_.end_capture();
     memory_ = backend_.memory_;
     if (!live_.is_full()) graph_ = std::move(graph);

@@ -39,8 +39,6 @@ class KindClock {
     begin(Span{.kind = kNone, .also = nullptr, .shares = shares});
   }
   void end() { begin(Span{}); }
-  /// Moments that are noted.
-  [[nodiscard]] size_t noted() const { return spans_.size(); }
 
   /// After end(), when all of it has passed: seconds since the last time are added.
   void collect(TimeByKind& to) {

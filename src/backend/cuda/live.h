@@ -56,7 +56,6 @@ class Live {
   /// More signs were asked for than the table holds: what was captured may not be done again.
   [[nodiscard]] bool is_full() const { return is_full_; }
 
-  [[nodiscard]] LiveTable* table() const { return table_; }
   /// As the table is to begin, as far as it is read.
   [[nodiscard]] std::vector<std::byte> filled(const StepNumbers& now) const;
 

@@ -36,7 +36,7 @@ struct CardStream {
   Live* live = nullptr;  ///< of a step that is captured
 };
 /// Null: operations look at what they are given and launch nothing.
-using Stream = const CardStream*;
+using Stream = CardStream*;
 
 /// Of void(args...). What a launch could not do is in cudaGetLastError().
 template <auto kKernel, class... Args>
@@ -58,14 +58,18 @@ void launch(Stream stream, const LaunchShape& shape, Args... args) {
 
 namespace ng::cuda {
 
+/// Of the step that is captured; null: none is.
+[[nodiscard]] inline Live* live_of(Stream stream) {
+  return stream != nullptr ? stream->live : nullptr;
+}
 [[nodiscard]] inline StepKey step_key(Stream stream, const RandomKey& key) {
-  const bool is_live = stream != nullptr && stream->live != nullptr;
-  return {key, is_live ? stream->live->of(key) : nullptr};
+  const Live* const live = live_of(stream);
+  return {key, live != nullptr ? live->of(key) : nullptr};
 }
 /// Null: nothing is captured.
 [[nodiscard]] inline const StepNumbers* live_numbers(Stream stream) {
-  const bool is_live = stream != nullptr && stream->live != nullptr;
-  return is_live ? stream->live->numbers() : nullptr;
+  const Live* const live = live_of(stream);
+  return live != nullptr ? live->numbers() : nullptr;
 }
 
 }  // namespace ng::cuda

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/cuda/card/nccl.h"
+#include "backend/cuda/card/runtime.h"
 #include "backend/cuda/card/units.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/kernel_backend.h"
@@ -19,36 +20,6 @@ namespace {
 
 constexpr int kOldestCard = 80;
 constexpr int kCudaMajor = CUDART_VERSION / 1000;
-
-/// Whether a call was refused for launches are captured.
-bool is_of_capture(cudaError_t code) {
-  return code >= cudaErrorStreamCaptureUnsupported && code <= cudaErrorStreamCaptureWrongThread;
-}
-
-/// `what` was being done when the card failed, or when it was heard of a kernel that had.
-void check(cudaError_t code, std::string_view what) {
-  if (code == cudaSuccess) return;
-  throw Error({.place = "cuda",
-               .problem = std::string(what) + ": " + cudaGetErrorString(code),
-               .remedy = code == cudaErrorMemoryAllocation ? "a smaller batch, context or model"
-                         : is_of_capture(code) ? "NARROWGAUGE_CUDA_GRAPHS=0, which does without"
-                                               : "the card's state by nvidia-smi"});
-}
-
-/// While it lives this thread's calls are of a card; before and after, of what others have chosen.
-class OnCard {
- public:
-  explicit OnCard(int device) {
-    check(cudaGetDevice(&before_), "the card of a thread");
-    if (device != before_) check(cudaSetDevice(device), "the card of a thread");
-  }
-  ~OnCard() { cudaSetDevice(before_); }
-  OnCard(const OnCard&) = delete;
-  OnCard& operator=(const OnCard&) = delete;
-
- private:
-  int before_ = 0;
-};
 
 /// Of card `device`, round and round; throws Error where no kernel could run.
 const Card& require_card(int& device) {
@@ -191,6 +162,7 @@ class CardBackend final : public KernelBackend {
   void execute(const Operation& operation) override {
     const OnCard on(stream_->device);
     KernelBackend::execute(operation);
+    std::visit([](const auto& op) { check(cudaGetLastError(), op.kName); }, operation);
   }
   std::unique_ptr<RepeatedStep> make_repeated_step() override {
     const char* const wish = std::getenv("NARROWGAUGE_CUDA_GRAPHS");
@@ -208,10 +180,6 @@ class CardBackend final : public KernelBackend {
 
  private:
   Stream stream() override { return stream_.get(); }
-  void check_launch(const Operation& operation) const override {
-    std::visit([](const auto& op) { check(cudaGetLastError(), op.kName); }, operation);
-  }
-  void set_live(Live* live) override { stream_->live = live; }
   void begin_capture() override {
     const OnCard on(stream_->device);
     check(cudaStreamBeginCapture(stream_->stream, cudaStreamCaptureModeThreadLocal), "a capture");

@@ -2,13 +2,12 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <chrono>
 #include <exception>
-#include <thread>
 
-#include "base/error.h"
+#include "backend/cuda/card/runtime.h"
+#include "base/patience.h"
+#include "base/shared_library.h"
 
 namespace ng::cuda {
 
@@ -24,7 +23,6 @@ std::string card_address(int device) {
 
 #if __has_include(<nccl.h>)
 
-#include <dlfcn.h>
 #include <nccl.h>
 
 namespace ng::cuda {
@@ -45,11 +43,9 @@ struct NcclLibrary {
   bool is_there = false;
 
   NcclLibrary() {
-    void* const library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    const SharedLibrary library("libnccl.so.2");
     const auto find = [&](const char* name, auto& function) {
-      using Function = std::remove_reference_t<decltype(function)>;
-      if (library != nullptr) function = reinterpret_cast<Function>(dlsym(library, name));
-      return function != nullptr;
+      return library.find(name, function);
     };
     is_there = find("ncclGetUniqueId", get_id) && find("ncclCommInitRank", start) &&
                find("ncclCommDestroy", end) && find("ncclCommAbort", abort) &&
@@ -73,18 +69,14 @@ void check_nccl(ncclResult_t code, const char* what) {
                    "NCCL_DEBUG=INFO says more; NCCL_P2P_DISABLE=1 or NCCL_NET=Socket if cards "
                    "or hosts do not reach one another"});
 }
-void check_cuda(cudaError_t code, const char* what) {
-  if (code != cudaSuccess)
-    throw Error({.place = "cuda", .key = what, .problem = cudaGetErrorString(code)});
-}
 
 class NcclMessages final : public DeviceMessages {
  public:
   NcclMessages(const ComputingCard& card, int rank, int ranks, const ncclUniqueId& id)
       : card_(card) {
-    check_cuda(cudaSetDevice(card_.device), "the card of messages");
-    check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "a stream of messages");
-    check_cuda(cudaEventCreateWithFlags(&computed_, cudaEventDisableTiming), "an event");
+    const OnCard on(card_.device);
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "a stream of messages");
+    check(cudaEventCreateWithFlags(&computed_, cudaEventDisableTiming), "an event");
     check_nccl(nccl().start(&comm_, ranks, id, rank), "ncclCommInitRank");
   }
   /// Ranks end a communicator together; one that fails does not wait for the others.
@@ -97,9 +89,9 @@ class NcclMessages final : public DeviceMessages {
 
   void exchange(std::span<const DeviceMessage> out, std::span<const DeviceMessage> in) override {
     try {
-      check_cuda(cudaSetDevice(card_.device), "the card of messages");  // of a thread of its own
-      check_cuda(cudaEventRecord(computed_, card_.stream.stream), "an event");
-      check_cuda(cudaStreamWaitEvent(stream_, computed_, 0), "an event");
+      const OnCard on(card_.device);  // of a thread of its own
+      check(cudaEventRecord(computed_, card_.stream.stream), "an event");
+      check(cudaStreamWaitEvent(stream_, computed_, 0), "an event");
       check_nccl(nccl().begin_group(), "ncclGroupStart");
       ncclResult_t code = ncclSuccess;
       for (const DeviceMessage& m : out)
@@ -121,16 +113,14 @@ class NcclMessages final : public DeviceMessages {
  private:
   /// Until all has passed, or NCCL says that a rank is out of reach.
   void wait() const {
-    constexpr std::chrono::microseconds kFirst{10}, kLongest{200};
-    for (auto pause = kFirst;; pause = std::min(2 * pause, kLongest)) {
+    wait_until([this] {
       const cudaError_t state = cudaStreamQuery(stream_);
-      if (state == cudaSuccess) return;
-      if (state != cudaErrorNotReady) check_cuda(state, "messages");
+      if (state != cudaErrorNotReady) check(state, "messages");
       ncclResult_t failure = ncclSuccess;
       check_nccl(nccl().failure_of(comm_, &failure), "ncclCommGetAsyncError");
       check_nccl(failure, "messages");
-      std::this_thread::sleep_for(pause);
-    }
+      return state == cudaSuccess;
+    });
   }
 
   ComputingCard card_;

@@ -6,11 +6,11 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/shared_library.h"
 
 #if __has_include(<cublasLt.h>)
 
 #include <cublasLt.h>
-#include <dlfcn.h>
 
 namespace ng::cuda {
 namespace {
@@ -45,13 +45,9 @@ struct BlasLibrary {
 
   /// False where it is not on this machine or lacks one.
   bool load() {
-    void* const library = dlopen("libcublasLt.so.13", RTLD_NOW | RTLD_LOCAL);
+    const SharedLibrary library("libcublasLt.so.13");
     const auto find = [&](const char* name, auto& function) {
-      function =
-          library == nullptr
-              ? nullptr
-              : reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
-      return function != nullptr;
+      return library.find(name, function);
     };
     return find("cublasLtCreate", create) && find("cublasLtDestroy", destroy) &&
            find("cublasLtMatmul", matmul) &&

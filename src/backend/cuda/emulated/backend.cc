@@ -109,7 +109,6 @@ class EmulatedBackend final : public KernelBackend {
 
  private:
   Stream stream() override { return &device_; }
-  void set_live(Live* live) override { device_.live = live; }
   void begin_capture() override { device_.begin_capture(); }
   std::unique_ptr<Graph> end_capture() override {
     return std::make_unique<EmulatedGraph>(device_.end_capture());

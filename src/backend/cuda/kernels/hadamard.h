@@ -25,10 +25,10 @@ struct CardHadamard {
 };
 
 [[nodiscard]] inline CardHadamard card_hadamard(Stream stream, const Hadamard& of) {
-  const bool is_live = stream != nullptr && stream->live != nullptr;
+  Live* const live = live_of(stream);
   return {of.size,
           {of.signs[0], of.signs[1], of.signs[2], of.signs[3]},
-          is_live ? stream->live->signs_of(of) : nullptr};
+          live != nullptr ? live->signs_of(of) : nullptr};
 }
 
 /// In place, of groups of `size` values; smaller ones than a block lie in it side by side.

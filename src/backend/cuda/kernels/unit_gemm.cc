@@ -7,8 +7,7 @@
 #include "backend/cuda/kernels/unit_gemm.h"
 
 #include <algorithm>
-#include <array>
-#include <utility>
+#include <vector>
 
 #include "backend/cuda/kernels/held_operand.h"
 
@@ -165,14 +164,17 @@ class UnitGemm {
 
   /// Whether the library has an algorithm for each size of a piece, where it lies.
   [[nodiscard]] bool takes_pieces(int64_t rows, int64_t cols) {
-    const auto sizes = [](int64_t all, int64_t piece) {
-      const int64_t last = (all - 1) / piece * piece;
-      return std::array{std::pair(int64_t{0}, std::min(piece, all)), std::pair(last, all - last)};
+    // Of a whole piece, and of a last that is less.
+    const auto starts = [](int64_t all, int64_t piece) {
+      std::vector<int64_t> of = {0};
+      if (const int64_t last = (all - 1) / piece * piece; last > 0) of.push_back(last);
+      return of;
     };
-    for (const auto& [row, height] : sizes(job_.y.rows, rows))
-      for (const auto& [col, width] : sizes(job_.y.cols, cols)) {
-        Matmul product =
-            product_of({row, height, col, width}, described(a_, row), described(b_, col));
+    for (const int64_t row : starts(job_.y.rows, rows))
+      for (const int64_t col : starts(job_.y.cols, cols)) {
+        const Piece piece{row, std::min(rows, job_.y.rows - row), col,
+                          std::min(cols, job_.y.cols - col)};
+        Matmul product = product_of(piece, described(a_, row), described(b_, col));
         for (MatmulOperand* x : {&product.a, &product.b})
           if (x->scale != MatmulScale::none) x->data = nullptr;  // whose scales lie nowhere yet
         if (!units_.refusal(product).empty()) return false;
