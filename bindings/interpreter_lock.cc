@@ -4,6 +4,8 @@
 
 #include <atomic>
 
+#include "base/patience.h"
+
 namespace ng::python {
 namespace {
 
@@ -11,7 +13,7 @@ std::atomic<int> threads_that_compute{0};
 thread_local bool computes = false;
 
 void wait_for_computing() {
-  while (const int threads = threads_that_compute.load()) threads_that_compute.wait(threads);
+  wait_until([] { return threads_that_compute == 0; });
 }
 /// None but the one that forked, which has the lock, is in the new process.
 void forget_threads() { threads_that_compute = 0; }
@@ -25,7 +27,6 @@ void begin_computing() {
 void end_computing() {
   computes = false;
   --threads_that_compute;
-  threads_that_compute.notify_all();
 }
 bool is_computing() { return computes; }
 

@@ -26,6 +26,11 @@ def pytest_addoption(parser):
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def array(tensor) -> np.ndarray:
+    """The values of a torch tensor in FP32, by lists: torch 1.13 knows no NumPy 2."""
+    return np.array(tensor.detach().float().tolist(), np.float32)
+
+
 def tensors(path: Path) -> dict[str, np.ndarray]:
     """The tensors of a safetensors file."""
     data = path.read_bytes()

@@ -8,6 +8,7 @@ import copy
 import narrowgauge as ng
 import numpy as np
 import pytest
+from conftest import array
 
 torch = pytest.importorskip("torch")
 import narrowgauge.torch as ngt  # noqa: E402: needs torch
@@ -180,11 +181,6 @@ def test_moments_beyond_their_format_are_said_when_states_are_read(on_card):
 def values(rows: int, cols: int, seed: int = 3) -> torch.Tensor:
     x = torch.randn(rows, cols, generator=torch.Generator().manual_seed(seed))
     return x * torch.exp(torch.randn(rows, 1, generator=torch.Generator().manual_seed(seed + 1)))
-
-
-def array(x: torch.Tensor) -> np.ndarray:
-    """`x`, where torch knows no NumPy 2 either."""
-    return np.from_dlpack(x)
 
 
 @pytest.mark.parametrize("along", ["cols", "rows"])

@@ -11,7 +11,7 @@ import threading
 
 import numpy as np
 import pytest
-from conftest import tensors, write_tensors
+from conftest import array, tensors, write_tensors
 
 import narrowgauge as ng
 
@@ -60,10 +60,6 @@ class Model(nn.Module):
 
 def text(rows: int = 6, seed: int = 1) -> torch.Tensor:
     return torch.randn(2, rows, 40, generator=torch.Generator().manual_seed(seed))
-
-
-def array(tensor: torch.Tensor) -> np.ndarray:
-    return np.array(tensor.detach().float().tolist(), np.float32)
 
 
 class Watched:

@@ -7,7 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
-from conftest import tensors, write_tensors
+from conftest import array, tensors, write_tensors
 
 import narrowgauge as ng
 
@@ -27,10 +27,6 @@ MORE = [
 has_compile = pytest.mark.skipif(
     not hasattr(torch.library, "custom_op"), reason="needs torch 2.4 or later"
 )
-
-
-def array(tensor):
-    return np.array(tensor.detach().float().tolist(), np.float32)
 
 
 class Model(nn.Module):

@@ -7,7 +7,7 @@ import io
 
 import numpy as np
 import pytest
-from conftest import tensors, write_tensors
+from conftest import array, tensors, write_tensors
 
 import narrowgauge as ng
 
@@ -53,15 +53,15 @@ def random(shape, seed: int) -> torch.Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def array(tensor: torch.Tensor) -> np.ndarray:
-    values = np.array(tensor.detach().float().tolist(), np.float32)
+def matrix(tensor: torch.Tensor) -> np.ndarray:
+    values = array(tensor)
     return values if values.ndim == 2 else values.reshape(1, -1)
 
 
 def made_by_program(program, folder, recipe, layer, weight, grads, *flags, lr=NUMBERS["lr"]):
     """What `narrowgauge update` makes of the same tensors."""
-    grads = np.stack([array(grad) for grad in grads])
-    write_tensors(folder / "in", {"weight": array(weight), "grad": grads})
+    grads = np.stack([matrix(grad) for grad in grads])
+    write_tensors(folder / "in", {"weight": matrix(weight), "grad": grads})
     shown = ",".join(str(step + 1) for step in range(len(grads)))
     program("update", folder / "in", folder / "out", "--recipe", recipe, "--layer", layer,
             "--show", shown, "--lr", lr, *flags)  # fmt: skip
@@ -122,7 +122,7 @@ def test_parameters_have_the_bits_of_the_program(recipe, is_converted, program, 
             program, tmp_path, recipe, layer, first[name], [g[name] for g in grads], *flags
         )
         for step, (values, state) in enumerate(seen):
-            np.testing.assert_array_equal(made[f"step{step + 1}.weight"], array(values[name]))
+            np.testing.assert_array_equal(made[f"step{step + 1}.weight"], matrix(values[name]))
             require_states(made, step + 1, state["state"][names.index(name)])
     is_bf16 = is_converted and recipe.endswith(("-bf16", "-fp8", "-lm"))
     weight = model.h[0].mlp["c_fc"].weight
@@ -235,7 +235,7 @@ def test_a_schedule_of_rates_is_that_of_the_program(program, tmp_path):
         parameter.grad = grad
         optimizer.step()
     made = made_by_program(program, tmp_path, "fp32", "blocks.0.mlp.up", first, grads, lr=0.005)
-    np.testing.assert_array_equal(made["step2.weight"], array(parameter))
+    np.testing.assert_array_equal(made["step2.weight"], matrix(parameter))
 
 
 def test_frozen_parameters_and_those_without_gradient_stay():
@@ -331,7 +331,7 @@ def test_what_conv1d_has_turned_is_updated_as_it_is(program, tmp_path):
     made = made_by_program(
         program, tmp_path, "muon", "blocks.0.mlp.up", first.t(), [layer.weight.grad.t()]
     )
-    np.testing.assert_array_equal(made["step1.weight"], array(layer.weight.t()))
+    np.testing.assert_array_equal(made["step1.weight"], matrix(layer.weight.t()))
 
 
 def test_refusals_name_parameter_or_key():

@@ -44,14 +44,12 @@ struct NcclLibrary {
 
   NcclLibrary() {
     const SharedLibrary library("libnccl.so.2");
-    const auto find = [&](const char* name, auto& function) {
-      return library.find(name, function);
-    };
-    is_there = find("ncclGetUniqueId", get_id) && find("ncclCommInitRank", start) &&
-               find("ncclCommDestroy", end) && find("ncclCommAbort", abort) &&
-               find("ncclCommGetAsyncError", failure_of) && find("ncclGroupStart", begin_group) &&
-               find("ncclGroupEnd", end_group) && find("ncclSend", send) &&
-               find("ncclRecv", receive) && find("ncclGetErrorString", text_of);
+    is_there = library.find("ncclGetUniqueId", get_id) && library.find("ncclCommInitRank", start) &&
+               library.find("ncclCommDestroy", end) && library.find("ncclCommAbort", abort) &&
+               library.find("ncclCommGetAsyncError", failure_of) &&
+               library.find("ncclGroupStart", begin_group) &&
+               library.find("ncclGroupEnd", end_group) && library.find("ncclSend", send) &&
+               library.find("ncclRecv", receive) && library.find("ncclGetErrorString", text_of);
   }
 };
 

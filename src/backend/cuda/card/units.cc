@@ -46,20 +46,17 @@ struct BlasLibrary {
   /// False where it is not on this machine or lacks one.
   bool load() {
     const SharedLibrary library("libcublasLt.so.13");
-    const auto find = [&](const char* name, auto& function) {
-      return library.find(name, function);
-    };
-    return find("cublasLtCreate", create) && find("cublasLtDestroy", destroy) &&
-           find("cublasLtMatmul", matmul) &&
-           find("cublasLtMatmulAlgoGetHeuristic", find_algorithm) &&
-           find("cublasLtMatmulDescCreate", create_product) &&
-           find("cublasLtMatmulDescDestroy", destroy_product) &&
-           find("cublasLtMatmulDescSetAttribute", set_product) &&
-           find("cublasLtMatrixLayoutCreate", create_layout) &&
-           find("cublasLtMatrixLayoutDestroy", destroy_layout) &&
-           find("cublasLtMatmulPreferenceCreate", create_wish) &&
-           find("cublasLtMatmulPreferenceDestroy", destroy_wish) &&
-           find("cublasLtMatmulPreferenceSetAttribute", set_wish);
+    return library.find("cublasLtCreate", create) && library.find("cublasLtDestroy", destroy) &&
+           library.find("cublasLtMatmul", matmul) &&
+           library.find("cublasLtMatmulAlgoGetHeuristic", find_algorithm) &&
+           library.find("cublasLtMatmulDescCreate", create_product) &&
+           library.find("cublasLtMatmulDescDestroy", destroy_product) &&
+           library.find("cublasLtMatmulDescSetAttribute", set_product) &&
+           library.find("cublasLtMatrixLayoutCreate", create_layout) &&
+           library.find("cublasLtMatrixLayoutDestroy", destroy_layout) &&
+           library.find("cublasLtMatmulPreferenceCreate", create_wish) &&
+           library.find("cublasLtMatmulPreferenceDestroy", destroy_wish) &&
+           library.find("cublasLtMatmulPreferenceSetAttribute", set_wish);
   }
 };
 
