@@ -9,7 +9,9 @@
 //   __ballot_sync __any_sync __all_sync
 //   atomicAdd atomicMin atomicMax atomicAnd atomicOr atomicExch atomicCAS, of integers
 //   NG_UNROLL                           before a loop over registers, whose indices become
-//   constants launch<kernel>(stream, {.grid = ..., .block = ..., .shared = ...}, arguments...)
+//                                       constants
+//   NG_ROLLED                           before a loop whose code is long: it is there once
+//   launch<kernel>(stream, {.grid = ..., .block = ..., .shared = ...}, arguments...)
 //
 // A file with kernels includes no header that needs libfmt, which nvcc does not read, and is
 // compiled without contraction: a·b + c is two roundings.
@@ -23,6 +25,7 @@
 #include <cuda_runtime.h>
 
 #define NG_UNROLL _Pragma("unroll")
+#define NG_ROLLED _Pragma("unroll 1")
 #define NG_SHARED(T, name, count) __shared__ T name[count]
 #define NG_SHARED_DYNAMIC(T, name)                              \
   extern __shared__ __align__(16) unsigned char name##_bytes[]; \

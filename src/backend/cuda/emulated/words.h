@@ -16,6 +16,7 @@
 #define __device__
 #define __launch_bounds__(...)
 #define NG_UNROLL
+#define NG_ROLLED
 #define threadIdx (::ng::cuda::emulated::running.thread->index)
 #define blockIdx (::ng::cuda::emulated::running.block->index())
 #define blockDim (::ng::cuda::emulated::running.block->shape().block)

@@ -142,16 +142,34 @@ struct Sums {
   [[nodiscard]] static __device__ float full(const SplitScale& s) { return s.m * pow2(s.e); }
 };
 
-/// What a sum that goes on begins with, of the values that a thread has from (row0, col0) on.
-__device__ inline void take_carried(const GemmJob& g, int64_t row0, int64_t col0,
-                                    float (&acc)[kEach][kEach]) {
-  if (g.into != Into::carry) return;
+/// Calls of (row, col, its place in shared memory) for each value of y in the tile at (row0, col0):
+/// by one piece of code, where a thread's own sixteen would be sixteen, and y's neighbours by
+/// neighbouring threads.
+template <typename Of>
+__device__ void for_each_value(const Target& y, int64_t row0, int64_t col0, Of of) {
+  NG_ROLLED
+  for (int i = static_cast<int>(threadIdx.x); i < kGemmTile * kGemmTile; i += kGemmThreads) {
+    const int64_t row = row0 + i / kGemmTile, col = col0 + i % kGemmTile;
+    if (row < y.rows && col < y.cols) of(row, col, i);
+  }
+}
+/// The place of value (i, j) of this thread there.
+__device__ inline int place_of(int i, int j) {
+  const int thread = static_cast<int>(threadIdx.x);
+  return (thread / kSide + i * kSide) * kGemmTile + thread % kSide + j * kSide;
+}
+
+/// What a sum that goes on begins with, of the tile at (row0, col0), through `tile`.
+template <typename Tile>
+__device__ void take_carried(const GemmJob& g, int64_t row0, int64_t col0, Tile& tile,
+                             float (&acc)[kEach][kEach]) {
+  for_each_value(g.y, row0, col0,
+                 [&](int64_t row, int64_t col, int place) { tile[place] = g.y(row, col); });
+  __syncthreads();
   NG_UNROLL
   for (int i = 0; i < kEach; ++i) NG_UNROLL
-  for (int j = 0; j < kEach; ++j) {
-    const int64_t row = row0 + i * kSide, col = col0 + j * kSide;
-    if (row < g.y.rows && col < g.y.cols) acc[i][j] = g.y(row, col);
-  }
+  for (int j = 0; j < kEach; ++j) acc[i][j] = tile[place_of(i, j)];
+  __syncthreads();
 }
 
 /// Whether a row of A or B of the tile at (row0, col0) was left out; all threads of the block.
@@ -174,8 +192,9 @@ __device__ inline bool has_left_out(const LeftOut& rows, int64_t row0, int64_t c
 // With more than two blocks of a multiprocessor in view ptxas puts registers into memory.
 template <SumRule kRule, bool kLeftOut>
 __global__ void __launch_bounds__(kGemmThreads, 2) multiply(GemmJob g, LeftOut left_out) {
-  NG_SHARED(float, a, kGemmTile* kLine);
-  NG_SHARED(float, b, kGemmTile* kLine);
+  constexpr int kOfB = kGemmTile * kLine;
+  static_assert(kGemmTile <= 2 * kLine);
+  NG_SHARED(float, tile, 2 * kOfB);  // of A and of B; before and behind them of y
   const int thread = static_cast<int>(threadIdx.x);
   const int down = thread / kSide, across = thread % kSide;
   const int64_t row0 = int64_t{blockIdx.y} * kGemmTile, col0 = int64_t{blockIdx.x} * kGemmTile;
@@ -183,12 +202,13 @@ __global__ void __launch_bounds__(kGemmThreads, 2) multiply(GemmJob g, LeftOut l
   if constexpr (kLeftOut)
     if (!has_left_out(left_out, row0, col0, g.y.rows, g.y.cols)) return;
   Sums<kRule> sums;
-  take_carried(g, row0 + down, col0 + across, sums.acc);
+  if constexpr (decodes_first(kRule))
+    if (g.into == Into::carry) take_carried(g, row0, col0, tile, sums.acc);
   for (int64_t k0 = 0; k0 < g.a.k_padded; k0 += kDepth) {
     for (int i = thread; i < kGemmTile * kDepth; i += kGemmThreads) {
       const int r = i / kDepth, k = i % kDepth;
-      a[r * kLine + k] = gemm_element<kRule>(g.a, row0 + r, k0 + k);
-      b[r * kLine + k] = gemm_element<kRule>(g.b, col0 + r, k0 + k);
+      tile[r * kLine + k] = gemm_element<kRule>(g.a, row0 + r, k0 + k);
+      tile[kOfB + r * kLine + k] = gemm_element<kRule>(g.b, col0 + r, k0 + k);
     }
     __syncthreads();
     const int depth = g.a.k_padded - k0 < kDepth ? static_cast<int>(g.a.k_padded - k0) : kDepth;
@@ -197,8 +217,8 @@ __global__ void __launch_bounds__(kGemmThreads, 2) multiply(GemmJob g, LeftOut l
       float x[kEach], z[kEach];
       NG_UNROLL
       for (int i = 0; i < kEach; ++i) {
-        x[i] = a[(down + i * kSide) * kLine + k];
-        z[i] = b[(across + i * kSide) * kLine + k];
+        x[i] = tile[(down + i * kSide) * kLine + k];
+        z[i] = tile[kOfB + (across + i * kSide) * kLine + k];
       }
       sums.add(x, z, k);
       if (!kHasBlocks || (--left > 0 && k0 + k + 1 < g.a.k_padded)) continue;
@@ -210,11 +230,11 @@ __global__ void __launch_bounds__(kGemmThreads, 2) multiply(GemmJob g, LeftOut l
   }
   NG_UNROLL
   for (int i = 0; i < kEach; ++i) NG_UNROLL
-  for (int j = 0; j < kEach; ++j) {
-    const int64_t row = row0 + down + i * kSide, col = col0 + across + j * kSide;
-    if (row >= g.y.rows || col >= g.y.cols) continue;
-    if (!kLeftOut || left_out.has(row, col)) put_product(g, row, col, sums.value(i, j));
-  }
+  for (int j = 0; j < kEach; ++j) tile[place_of(i, j)] = sums.value(i, j);
+  __syncthreads();
+  for_each_value(g.y, row0, col0, [&](int64_t row, int64_t col, int place) {
+    if (!kLeftOut || left_out.has(row, col)) put_product(g, row, col, tile[place]);
+  });
 }
 
 template <SumRule kRule, bool kLeftOut = false>
