@@ -8,6 +8,7 @@
 
 #include "layer_run.h"
 #include "library/access.h"
+#include "numbers/by_definition.h"
 #include "numbers/product.h"
 #include "quantized.h"
 
@@ -21,17 +22,14 @@ class DeviceNumbers {
                 bool along_rows, int hadamard)
       : run_(run) {
     spec_.cast = operand_of(format);
+    if (is_by_definition(spec_.cast)) refuse_on_device("a tensor of the host");
     spec_.contract = along_rows ? Contract::rows : Contract::cols;
     spec_.rows = along_rows ? cols : rows;
     spec_.k = along_rows ? rows : cols;
     spec_.hadamard = hadamard_of(spec_.cast, hadamard);
     spec_.k_multiple = k_multiple(spec_.cast, spec_.cast, spec_.hadamard);
     spec_.signed_zeros = true;
-    if (bytes() == 0 && rows * cols > 0)
-      throw Error({.place = "",
-                   .key = "format",
-                   .problem = fmt::format("{} on a device", spec_.cast.element->short_name),
-                   .remedy = "torch's own type of that name"});
+    if (bytes() == 0 && rows * cols > 0) refuse_on_device("torch's own type of that name");
   }
 
   [[nodiscard]] size_t bytes() const { return run_.run().operand_bytes(spec_); }
@@ -90,6 +88,12 @@ class DeviceNumbers {
   }
 
  private:
+  void refuse_on_device(const char* remedy) const {
+    throw Error({.place = "",
+                 .key = "format",
+                 .problem = fmt::format("{} on a device", spec_.cast.element->short_name),
+                 .remedy = remedy});
+  }
   [[nodiscard]] PackedOperand packed_in(const Row<uint8_t>& storage) const {
     NG_CHECK(storage.size() >= bytes(), storage.size(), bytes());
     return {.spec = spec_,

@@ -156,6 +156,13 @@ foreach(room IN LISTS NG_ROOMS)
   string(REGEX MATCH "^[^_]+" folder ${room})
   ng_add_test_program(${room}_test ${folder} "${tests_of_${room}}")
 endforeach()
+if(TARGET narrowgauge-emulated)
+  add_dependencies(e2e_test narrowgauge-emulated)
+  foreach(part RANGE 3)
+    set_property(TEST e2e_test_part${part} APPEND PROPERTY ENVIRONMENT
+                 NG_EMULATED=$<TARGET_FILE:narrowgauge-emulated>)
+  endforeach()
+endif()
 if(TARGET ng_cuda_emulated)
   target_link_libraries(backend_cuda_test PRIVATE ng_cuda_emulated)
   foreach(test conformance cuda train)  # with the emulated card among the backends

@@ -3,6 +3,7 @@
 
 #include "base/amx.h"
 #include "base/cuda_machine.h"
+#include "base/error.h"
 #include "base/isa.h"
 #include "base/json.h"
 #include "base/machine.h"
@@ -26,6 +27,16 @@ std::vector<std::string_view> isa_names_here() {
   return names;
 }
 
+/// Why `--backend cuda` cannot run here; none: it can.
+std::optional<std::string> missing_for_cards() {
+  try {
+    (void)make_backend("cuda", {1});
+    return {};
+  } catch (const Error& error) {
+    return error.parts().problem;
+  }
+}
+
 Json cuda_json(const CudaMachine& machine) {
   Json devices = Json::array();
   for (const CudaDevice& device : machine.devices)
@@ -33,20 +44,22 @@ Json cuda_json(const CudaMachine& machine) {
   const auto text_or_null = [](const std::optional<std::string>& text) {
     return text ? Json(*text) : Json();
   };
-  return {{"built", !cuda_architectures().empty()},     {"architectures", cuda_architectures()},
-          {"driver", text_or_null(machine.driver)},     {"devices", devices},
-          {"cublaslt", text_or_null(machine.cublaslt)}, {"nccl", text_or_null(machine.nccl)}};
+  return {{"built", !cuda_architectures().empty()},      {"architectures", cuda_architectures()},
+          {"driver", text_or_null(machine.driver)},      {"devices", devices},
+          {"cublaslt", text_or_null(machine.cublaslt)},  {"nccl", text_or_null(machine.nccl)},
+          {"missing", text_or_null(missing_for_cards())}};
 }
 
 std::string cuda_text(const CudaMachine& machine) {
   const auto cards = cuda_architectures();
   const std::string built =
       cards.empty() ? "not built" : fmt::format("built for sm_{}", fmt::join(cards, " "));
-  if (!machine.driver) return built + "; no driver here";
-  return fmt::format("{}; a driver for CUDA {} and {} here, cuBLASLt {}, NCCL {}", built,
-                     *machine.driver,
+  const std::string driver = machine.driver ? "for CUDA " + *machine.driver : "not found";
+  const std::string missing = missing_for_cards() ? "; --backend " + *missing_for_cards() : "";
+  return fmt::format("{}; driver {}, {}, cuBLASLt {}, NCCL {}{}", built, driver,
                      counted(static_cast<int64_t>(machine.devices.size()), "device"),
-                     machine.cublaslt.value_or("not found"), machine.nccl.value_or("not found"));
+                     machine.cublaslt.value_or("not found"), machine.nccl.value_or("not found"),
+                     missing);
 }
 
 void info(const InfoArgs& args) {

@@ -18,8 +18,12 @@ class SeamOperand {
         source_(backend, source.rows, source.cols),
         storage_(backend, std::max<size_t>(backend.operand_bytes(spec), 1)),
         stats_(backend, sizeof(OperandStats)) {
-    for (int64_t r = 0; r < source.rows; ++r)
-      upload_row(backend, source_.view(), r, {source.row(r), static_cast<size_t>(source.cols)});
+    const auto cols = static_cast<size_t>(source.cols);
+    if (source.stride == source.cols)
+      source_.upload({source.row(0), static_cast<size_t>(source.size())});
+    else
+      for (int64_t r = 0; r < source.rows; ++r)
+        upload_row(backend, source_.view(), r, {source.row(r), cols});
     packed_ = {.spec = spec,
                .source = {},
                .storage = storage_.data(),

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "backend/cpu/gemm/job.h"
-#include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/route.h"
 #include "base/cuda_machine.h"
 #include "base/json.h"
@@ -30,9 +29,9 @@ cuda::Route route_of(const OperandSpec& a, const OperandSpec& b, SumOrder sum,
                      std::string_view backend) {
   const auto sm_here = [] {
     static const std::vector<CudaDevice> cards = cuda_machine().devices;  // loads the driver
-    return cards.empty() ? EmulatedCard{}.sm : cards.front().sm;
+    return cards.empty() ? cuda::kEmulatedSm : cards.front().sm;
   };
-  const cuda::Card& card = cuda::card_like(backend == "cuda" ? sm_here() : EmulatedCard{}.sm);
+  const cuda::Card& card = cuda::card_like(backend == "cuda" ? sm_here() : cuda::kEmulatedSm);
   return cuda::choose_route(card, {.a = a, .b = b, .sum = sum}).route;
 }
 

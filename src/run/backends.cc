@@ -10,6 +10,11 @@
 #include "run/backend_rows.h"
 
 namespace ng {
+namespace {
+
+constexpr std::string_view kCard = "cuda";  ///< known where it is not built, too
+
+}  // namespace
 
 std::vector<std::string_view> backend_names() {
   std::vector<std::string_view> names;
@@ -37,6 +42,10 @@ std::unique_ptr<Backend> make_backend(std::string_view name, Threads threads, ui
                    .remedy = "no --thread-order or cuda.thread_order, or an emulated card"});
     return row.make({threads, thread_order, device.value_or(launch().local_rank)});
   }
+  if (name == kCard)
+    throw Error({.place = "--backend",
+                 .problem = "cuda is not built into this program",
+                 .remedy = "a build with -DNG_CUDA=ON, where nvcc of CUDA 13 is"});
   throw Error({.place = "--backend",
                .problem = fmt::format("unknown \"{}\"", name),
                .remedy = fmt::format("{}", fmt::join(backend_names(), " "))});

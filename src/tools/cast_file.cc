@@ -9,6 +9,7 @@
 #include "format/operand_table.h"
 #include "format/packing.h"
 #include "io/tensor_files.h"
+#include "numbers/by_definition.h"
 #include "numbers/on_backend.h"
 #include "tools/tensor_matrix.h"
 
@@ -205,7 +206,9 @@ class TensorCast {
   CastResult run(io::SafetensorsWriter& writer, const CastSettings& settings,
                  const std::function<void(double share)>& progress) {
     const TensorMatrix& matrix = item_.matrix;
-    const bool is_whole = backend_ != nullptr;
+    // No backend has the casts that the definition makes here.
+    const bool is_whole = backend_ != nullptr && !is_by_definition(job_.cast) &&
+                          matrix.rows() > 0 && matrix.cols() > 0;
     const std::vector<Panel> panels =
         is_whole ? std::vector<Panel>{{0, matrix.rows(), 0, matrix.cols()}} : encoder_.panels();
     const bool needs_range = !is_whole && encoder_.needs_range();

@@ -43,24 +43,26 @@ class NoisyTensor {
     const std::vector<float> weight = input.weight();
     of_ = {.kind = recipe.kind,
            .weight = put(weight, input.rows(), input.cols()),
-           .bit_widths = put(first_bits(rows, cols), rows, cols),
+           .bit_widths = {},
            .block = recipe.block,
            .b_init = static_cast<float>(recipe.b_init),
            .b_target = static_cast<float>(recipe.b_target),
            .key = {.seed = settings.seed, .tensor = settings.tensor_id, .step = settings.step},
            .bits_tensor = settings.tensor_id};
     scales_ = put({}, rows, cols);
+    here_ = of_;
+    set(&NoisyWeight::bit_widths, first_bits(rows, cols), rows, cols);
     if (input.has("noise"))
-      of_.noise =
-          put(input.matrix("noise", input.rows(), input.cols()), input.rows(), input.cols());
+      set(&NoisyWeight::noise, input.matrix("noise", input.rows(), input.cols()), input.rows(),
+          input.cols());
     if (recipe.kind != NoiseKind::nipq) return;
     const float most = *std::max_element(weight.begin(), weight.end());
-    of_.clip = put(input.has("alpha") ? number("alpha") : std::vector<float>{most}, 1, 1);
+    set(&NoisyWeight::clip, input.has("alpha") ? number("alpha") : std::vector<float>{most}, 1, 1);
     if (!input.has("u_bit")) return;
     const std::vector<float> u = number("u_bit");
     if (std::abs(u.front()) > 0.5f)
       input.refuse("u_bit", fmt::format("{}", u.front()), "from -0.5 to 0.5");
-    of_.bit_noise = put(u, 1, 1);
+    set(&NoisyWeight::bit_noise, u, 1, 1);
   }
 
   [[nodiscard]] const NoisyWeight& of() const { return of_; }
@@ -69,7 +71,7 @@ class NoisyTensor {
   [[nodiscard]] std::vector<float> noise() const {
     std::vector<float> noise;
     for (int64_t r = 0; r < of_.weight.rows; ++r)
-      for (int64_t c = 0; c < of_.weight.cols; ++c) noise.push_back(noise_at(of_, r, c));
+      for (int64_t c = 0; c < of_.weight.cols; ++c) noise.push_back(noise_at(here_, r, c));
     return noise;
   }
   /// ŵ and the weight alone as FP32 values, both cast, and what noise was multiplied by, of each
@@ -84,8 +86,8 @@ class NoisyTensor {
   }
   /// b_t of each block; nipq: b as this step has it.
   [[nodiscard]] std::vector<float> bits() const {
-    if (of_.kind == NoiseKind::nipq) return {static_cast<float>(proxy_of(of_).bits)};
-    return bits_of(recipe_, download(backend_, of_.bit_widths));
+    if (of_.kind == NoiseKind::nipq) return {static_cast<float>(proxy_of(here_).bits)};
+    return bits_of(recipe_, host_.front());
   }
 
   struct Gradients {
@@ -125,6 +127,13 @@ class NoisyTensor {
     if (!values.empty()) tensors_.back().upload(values);
     return tensors_.back().view();
   }
+  /// What is learned or given, in the backend's memory and here.
+  void set(ConstView NoisyWeight::*which, std::vector<float> values, int64_t rows, int64_t cols) {
+    of_.*which = put(values, rows, cols);
+    const auto* data =
+        reinterpret_cast<const std::byte*>(host_.emplace_back(std::move(values)).data());
+    here_.*which = {data, fp32_format(), rows, cols, cols};
+  }
   [[nodiscard]] std::vector<float> number(const char* name) const {
     return input_.matrix(name, 1, 1);
   }
@@ -138,6 +147,10 @@ class NoisyTensor {
   WeightNoise recipe_;
   std::deque<TemporaryTensor> tensors_;
   NoisyWeight of_;
+  /// The same for what is computed here, all but the weight's values: memory of a card cannot be
+  /// read.
+  NoisyWeight here_;
+  std::deque<std::vector<float>> host_;  ///< what `here_` shows; bit-widths first
   View scales_;
 };
 

@@ -278,7 +278,9 @@ TEST_F(Commands, ACardIsRefusedInOneLineWhereThereIsNone) {
   EXPECT_EQ(cuda.at("architectures").size(), built ? 5u : 0u);
   if (!cuda.at("devices").empty()) GTEST_SKIP() << "there is a card here";
   expect_refused({"train", "tiny.toml", "--out", "run", "--backend", "cuda"}, 1,
-                 {"--backend: ", "cuda", built ? "driver" : "ref"});
+                 {"--backend: ", "cuda", built ? "driver" : "not built"});
+  EXPECT_FALSE(cuda.at("missing").get<std::string>().empty());
+  EXPECT_NE(run_well({"info"}).find("--backend cuda"), std::string::npos);
   EXPECT_FALSE(fs::exists(path("run")));
 }
 

@@ -30,11 +30,11 @@ struct Result {
 class Process {
  public:
   /// `output`: a file for standard output; empty: a pipe. `prepare` runs in the child, its
-  /// standard streams in place.
+  /// standard streams in place. `program`: another one than that of the tests.
   Process(const std::vector<std::string>& args, const fs::path& folder,
           const std::string& output = "", const std::string& input = "/dev/null",
-          const std::function<void()>& prepare = {}) {
-    const char* program = std::getenv("NG_PROGRAM");
+          const std::function<void()>& prepare = {},
+          const char* program = std::getenv("NG_PROGRAM")) {
     if (program == nullptr) throw std::runtime_error("NG_PROGRAM is not set");
     if (::pipe(out_) != 0 || ::pipe(err_) != 0) throw std::runtime_error("no pipe");
     child_ = ::fork();

@@ -233,6 +233,8 @@ def test_what_a_device_has_no_numbers_of_is_refused(on_card):
     x = values(4, 32)
     with pytest.raises(ng.Error, match="bf16 on a device"):
         on_card(ng.quantize, x, "bf16")
+    with pytest.raises(ng.Error, match="uint8 on a device: a tensor of the host"):
+        on_card(ng.quantize, x, "uint8")
     with pytest.raises(ng.Error, match="torch.int64"):
         on_card(ng.quantize, x.to(torch.int64), "mxfp4")
     with pytest.raises(ng.Error, match="none of them 0"):

@@ -28,6 +28,7 @@ struct Card {
   size_t shared_per_block = 0;  ///< bytes, declared and of the launch, where a kernel opts in
 };
 
+inline constexpr int kEmulatedSm = 90;  ///< of an emulated card that nothing more is said of
 inline constexpr int64_t kThreadsPerBlock = 1024;
 inline constexpr Dim3 kLargestBlock = {1024, 1024, 64};
 inline constexpr Dim3 kLargestGrid = {2147483647, 65535, 65535};

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "backend/backend.h"
+#include "backend/cuda/card.h"
 
 namespace ng {
 
@@ -25,7 +26,7 @@ struct EmulatedCard {
   bool has_messages = false;  ///< to the emulated cards of other threads, as by NCCL
   bool has_graphs = true;     ///< a step is captured once and done again as it was
   int64_t measured_every = 64;  ///< of steps, each so many-th is executed for its times
-  int sm = 90;
+  int sm = cuda::kEmulatedSm;
 };
 [[nodiscard]] std::unique_ptr<Backend> make_emulated_cuda_backend(const EmulatedCard& card);
 

@@ -1,13 +1,15 @@
 // Kernels on the emulated device against the operations of `ref`, to the bit, in several orders of
 // threads.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <string>
 #include <vector>
 
 #include "backend/cuda/kernels/amax.h"
-#include "backend/cuda/kernels/cast.h"
 #include "backend/cuda/kernels/perform.h"
 #include "backend/ref/update/store.h"
 #include "backend/ref/update/update.h"
@@ -45,126 +47,9 @@ std::vector<float> odd_values(int64_t count, uint64_t seed, bool finite) {
   return x;
 }
 
-ElementCast cast_of(const Operand& cast) {
-  const bool draws = cast.rounding == Rounding::stochastic;
-  return {.grid = grid_of(*cast.element),
-          .overflow = overflow_rule(cast.overflow),
-          .mode = draws ? RoundMode::sr : RoundMode::rne,
-          .sr_bits = cast.sr_bits,
-          .key = {kKey}};
-}
+bool same_bits(float a, float b) { return float_bits(a) == float_bits(b) || (a != a && b != b); }
 
-// ---------------------------------------------------------------- MX
-
-/// Codes and scales of an operand by `ref`, as the kernel lays them out.
-struct Laid {
-  std::vector<uint8_t> codes, scales;
-  Laid(int64_t lines, int64_t k, bool four_bits)
-      : codes(static_cast<size_t>(lines * ((k + 31) / 32) * (four_bits ? 16 : 32)), 0xEE),
-        scales(static_cast<size_t>(lines * ((k + 31) / 32)), 0xEE) {}
-  explicit Laid(const ref::Prepared& by_ref)
-      : Laid(by_ref.packed().spec.rows, by_ref.packed().spec.k,
-             by_ref.packed().spec.cast.element->bits == 4) {
-    const std::vector<uint16_t>& all = by_ref.codes();
-    const bool four_bits = codes.size() < all.size();
-    for (size_t i = 0; i < codes.size(); ++i)
-      codes[i] = static_cast<uint8_t>(four_bits ? all[2 * i] | all[2 * i + 1] << 4 : all[i]);
-    const ElementFormat& e8m0 = element_format("float8_e8m0fnu");
-    for (size_t i = 0; i < scales.size(); ++i)
-      scales[i] = static_cast<uint8_t>(encode(e8m0, by_ref.parts().scales[i]));
-  }
-};
-
-void expect_mx(const Operand& cast, int64_t rows, int64_t cols, bool finite) {
-  SCOPED_TRACE(describe(cast) + " of " + std::to_string(rows) + " x " + std::to_string(cols));
-  const std::vector<float> x = odd_values(rows * cols, 3, finite);
-  const ConstView view = ref::view_of(x, rows, cols);
-  const PrepareContext context = ref::drawing(kKey);
-  const Laid rows_by_ref(ref::Prepared(cast, view, 32, Contract::cols, context));
-  const Laid turned_by_ref(ref::Prepared(cast, view, 32, Contract::rows, context));
-  const bool four_bits = cast.element->bits == 4;
-  const MxCast mx{.element = cast_of(cast),
-                  .range = range_of(*cast.element),
-                  .rule = cast.scale_rule,
-                  .prescale = cast.prescale,
-                  .four_bits = four_bits};
-  for (const uint64_t order : kOrders) {
-    Device device(card_of(90), order);
-    Laid straight(rows, cols, four_bits), turned(cols, rows, four_bits);
-    quantize_mx(&device, {x.data(), rows, cols}, mx,
-                {straight.codes.data(), straight.scales.data()},
-                {turned.codes.data(), turned.scales.data()});
-    EXPECT_EQ(straight.scales, rows_by_ref.scales) << "order " << order;
-    EXPECT_EQ(straight.codes, rows_by_ref.codes) << "order " << order;
-    EXPECT_EQ(turned.scales, turned_by_ref.scales) << "order " << order;
-    EXPECT_EQ(turned.codes, turned_by_ref.codes) << "order " << order;
-  }
-}
-
-TEST(CudaKernels, MxCodesAndScalesAreThoseOfRef) {
-  for (const char* name : {"mxfp4", "mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e2m3"}) {
-    expect_mx(operand_of(name), 64, 96, true);
-    expect_mx(operand_of(name), 37, 75, false);
-  }
-  expect_mx(operand_of("mxfp4"), 1, 1, true);
-}
-
-TEST(CudaKernels, MxDrawsAndRulesAreThoseOfRef) {
-  Operand cast = operand_of("mxfp4");
-  cast.rounding = Rounding::stochastic;
-  cast.prescale = 0.75f;
-  for (const int bits : {8, 16, 32}) {
-    cast.sr_bits = bits;
-    expect_mx(cast, 40, 70, true);
-  }
-  cast = operand_of("mxfp8_e4m3");
-  for (const ScaleRule rule : {ScaleRule::rceil, ScaleRule::ceil, ScaleRule::even}) {
-    cast.scale_rule = rule;
-    expect_mx(cast, 40, 70, true);
-  }
-}
-
-TEST(CudaKernels, AnOperandThatIsNotWantedIsNotWritten) {
-  const std::vector<float> x = odd_values(32 * 32, 1, true);
-  Device device(card_of(90), 1);
-  Laid straight(32, 32, true);
-  const Operand cast = operand_of("mxfp4");
-  quantize_mx(&device, {x.data(), 32, 32},
-              {.element = cast_of(cast), .range = range_of(*cast.element), .four_bits = true},
-              {straight.codes.data(), straight.scales.data()}, {});
-  EXPECT_EQ(straight.codes, Laid(ref::Prepared(cast, ref::view_of(x, 32, 32), 32)).codes);
-}
-
-// ---------------------------------------------------------------- casts, amax
-
-template <class Code>
-void expect_cast(std::string_view format, Rounding rounding, Overflow overflow) {
-  constexpr int64_t kRows = 19, kCols = 53;
-  Operand cast = operand_of(format);
-  cast.scale = ScaleKind::none;
-  cast.rounding = rounding;
-  cast.overflow = overflow;
-  const std::vector<float> x = odd_values(kRows * kCols, 8, false);
-  std::vector<Code> by_ref(x.size());
-  const View y(reinterpret_cast<std::byte*>(by_ref.data()), *cast.element, kRows, kCols, kCols);
-  ref::perform(Store{.y = {y, cast}, .x = ref::view_of(x, kRows, kCols), .key = kKey});
-  for (const uint64_t order : kOrders) {
-    std::vector<Code> codes(x.size());
-    Device device(card_of(80), order);
-    cast_elements(&device, {x.data(), kRows, kCols}, cast_of(cast), codes.data());
-    EXPECT_EQ(codes, by_ref) << format << " in order " << order;
-  }
-}
-
-TEST(CudaKernels, CastsWithAndWithoutDrawsAreThoseOfRef) {
-  for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic}) {
-    for (const Overflow overflow : {Overflow::saturate, Overflow::special}) {
-      expect_cast<uint16_t>("bf16", rounding, overflow);
-      expect_cast<uint8_t>("fp8_e4m3", rounding, overflow);
-      expect_cast<uint8_t>("fp8_e5m2", rounding, overflow);
-    }
-  }
-}
+// ---------------------------------------------------------------- amax
 
 TEST(CudaKernels, AmaxIsThatOfRef) {
   for (const int64_t count : {0, 1, 255, 5000, 20000}) {
@@ -216,6 +101,47 @@ TEST(CudaKernels, SecondScalesOfOperandsInPartsAreThoseOfRef) {
   expect_parts({.kind = Block::Kind::row});
   expect_parts({.kind = Block::Kind::tile, .rows = 1, .cols = 128});
   expect_parts({.kind = Block::Kind::tile, .rows = 5, .cols = 48});
+}
+
+/// Rows and columns that no tile divides, with transforms of `straight` and `turned` values.
+void expect_both(const Operand& cast, int straight, int turned) {
+  constexpr int64_t kRows = 75, kCols = 150;
+  const std::vector<float> x = odd_values(kRows * kCols, 3, false);
+  const ConstView source = ref::view_of(x, kRows, kCols);
+  std::array<OperandSpec, 2> specs = {ref::spec_of(cast, source, Contract::cols, 64),
+                                      ref::spec_of(cast, source, Contract::rows, 64)};
+  if (straight > 0) specs[0].hadamard = {.size = straight, .signs = {0x9E37}};
+  if (turned > 0) specs[1].hadamard = {.size = turned, .signs = {0x79B9}};
+  for (const uint64_t order : kOrders) {
+    SCOPED_TRACE(fmt::format("{} {} {} in order {}", describe(cast), straight, turned, order));
+    Device device(card_of(90), order);
+    std::vector<std::byte> storage[2] = {std::vector<std::byte>(operand_bytes(specs[0])),
+                                         std::vector<std::byte>(operand_bytes(specs[1]))};
+    PackedOperand packed[2];
+    for (const size_t i : {0, 1})
+      packed[i] = {
+          .spec = specs[i], .source = {}, .storage = storage[i].data(), .bytes = storage[i].size()};
+    perform(
+        &device,
+        PrepareBoth{{{{&packed[0], ref::drawing(kKey)}, {&packed[1], ref::drawing(kKey)}}}, source},
+        Scratch{});
+    for (const size_t i : {0, 1}) {
+      const ref::Prepared by_ref(specs[i], source, ref::drawing(kKey));
+      const int64_t k = specs[i].k_padded();
+      std::vector<float> values(static_cast<size_t>(specs[i].rows * k));
+      perform(&device,
+              Unpack{.packed = &packed[i], .values = {values.data(), specs[i].rows, k, k}});
+      EXPECT_TRUE(std::ranges::equal(values, by_ref.values(), same_bits)) << i;
+    }
+  }
+}
+
+TEST(CudaKernels, BothOperandsOfMxFromOneReadAreThoseOfRef) {
+  const Operand stochastic = operand_of("mxfp4").rounded_by(Rounding::stochastic);
+  expect_both(operand_of("mxfp8_e4m3"), 0, 0);
+  expect_both(stochastic, 0, 0);
+  expect_both(stochastic, 0, 64);
+  expect_both(stochastic, 32, 16);
 }
 
 // ---------------------------------------------------------------- updates

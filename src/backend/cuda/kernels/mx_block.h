@@ -1,11 +1,30 @@
 // A block of 32 values with an E8M0 scale, one value a lane of a warp. [formats.md §3.2, §4]
 #pragma once
 
-#include "backend/cuda/kernels/cast.h"
+#include <cstdint>
+
+#include "backend/cuda/kernels/element_cast.h"
+#include "format/scale.h"
 
 namespace ng::cuda {
 
 inline constexpr int kMxBlock = 32;
+
+/// A cast with E8M0 scales of 1 x 32 values. [formats.md §3.2, §4]
+struct MxCast {
+  ElementCast element;
+  ElementRange range;
+  ScaleRule rule = ScaleRule::floor;  ///< any but mse
+  float prescale = 1;
+  bool four_bits = false;  ///< two codes a byte, the first in the low half; else one
+};
+
+/// Where its codes go. An operand of R rows along K, whose blocks are padded with zeros: R rows of
+/// ceil(K/32) scales, and 32 codes for each.
+struct MxOperand {
+  uint8_t* codes = nullptr;
+  uint8_t* scales = nullptr;
+};
 
 /// The largest of a warp, in each lane.
 __device__ inline uint32_t largest_bits_of_warp(uint32_t x) {

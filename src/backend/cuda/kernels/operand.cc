@@ -1,8 +1,10 @@
 #include "backend/cuda/kernels/operand.h"
 
 #include <algorithm>
+#include <array>
 
 #include "backend/cuda/kernels/block_operand.h"
+#include "backend/cuda/kernels/mx_operand.h"
 #include "backend/cuda/kernels/one_scale.h"
 #include "backend/cuda/kernels/perform.h"
 #include "backend/gemm_checks.h"
@@ -135,33 +137,6 @@ struct CountEach {
   }
 };
 
-/// A group of blocks by a warp.
-struct MxGroups {
-  OperandGroups from;
-  MxCast cast;
-  MxOperand y;
-  OperandStats* stats;  ///< null: nothing is counted
-
-  __device__ void operator()(int64_t unit, int lane) const {
-    const int64_t row = unit / from.groups();
-    float x[kMostHadamardBlocks];
-    from.load(unit, lane, x);
-    if (stats != nullptr && unit == 0 && lane == 0) count_values(stats, from.rows * from.k);
-    for (int b = 0; b < kMostHadamardBlocks; ++b) {
-      if (b >= from.blocks()) break;
-      const int64_t place = from.at(unit, b, lane);
-      const MxCode made =
-          put_block(cast, y, x[b], from.draw_row(row, place), from.draw_col(row, place),
-                    from.whole_cols, (row * from.k_padded + place) / kMxBlock);
-      if (stats == nullptr || place >= from.k) continue;
-      count_nonfinite(stats, x[b]);
-      if (made.scale != kE8m0NanCode)
-        count_rounded(stats, x[b], made.scaled, cast.range.max,
-                      (made.code & ~cast.element.grid.sign_mask) == 0);
-    }
-  }
-};
-
 OneScaleJob one_scale_job(const OperandSpec& spec, const CardOperand& operand,
                           const OperandGroups& from, const PrepareContext& context) {
   return {.from = from,
@@ -194,15 +169,20 @@ BlockJob block_job(const OperandSpec& spec, const CardOperand& operand, const Op
           .taken = takes ? stored_source(context.stored) : StoredSource{}};
 }
 
-void prepare_mx(Stream stream, const OperandSpec& spec, const CardOperand& operand,
-                const OperandGroups& from, const PrepareContext& context) {
-  const MxCast cast{.element = operand.element,
-                    .range = range_of(*spec.cast.element),
-                    .rule = spec.cast.scale_rule,
-                    .prescale = spec.cast.prescale,
-                    .four_bits = operand.codes.bits == 4};
-  for_each_row(stream, spec.rows * from.groups(),
-               MxGroups{from, cast, operand.mx(), context.stats});
+MxJob mx_job(const OperandSpec& spec, const CardOperand& operand, const OperandGroups& from,
+             const PrepareContext& context) {
+  return {.from = from,
+          .cast = {.element = operand.element,
+                   .range = range_of(*spec.cast.element),
+                   .rule = spec.cast.scale_rule,
+                   .prescale = spec.cast.prescale,
+                   .four_bits = operand.codes.bits == 4},
+          .y = operand.mx(),
+          .stats = context.stats};
+}
+
+bool goes_as_mx(const OperandSpec& spec, const PrepareContext& context) {
+  return is_mx(spec) && !context.stored.has_scales();
 }
 
 void prepare(Stream stream, PackedOperand& packed, const ConstView& source,
@@ -220,9 +200,29 @@ void prepare(Stream stream, PackedOperand& packed, const ConstView& source,
   }
   if (has_one_scale(spec))
     return prepare_one_scale(stream, one_scale_job(spec, operand, from, context));
-  if (is_mx(spec) && !context.stored.has_scales())
-    return prepare_mx(stream, spec, operand, from, context);
+  if (goes_as_mx(spec, context)) return prepare_mx(stream, mx_job(spec, operand, from, context));
   prepare_blocks(stream, block_job(spec, operand, from, context), scratch);
+}
+
+/// Both operands of MX by one read of the source; false: not these two.
+bool prepare_mx_together(Stream stream, const PrepareBoth& op) {
+  const auto is_turned = [&](size_t i) {
+    return op.made[i].packed->spec.contract == Contract::rows;
+  };
+  if (is_turned(0) == is_turned(1)) return false;
+  std::array<MxJob, 2> jobs;  // the turned one last
+  for (const size_t i : {0, 1}) {
+    const auto& [packed, context] = op.made[i];
+    const OperandSpec& spec = packed->spec;
+    if (!goes_as_mx(spec, context) || spec.hadamard.size > kMxTile) return false;
+    packed->source = op.source;
+    CardOperand operand = card_operand(*packed);
+    operand.element.key = step_key(stream, context.key);
+    jobs[is_turned(i) ? 1 : 0] =
+        mx_job(spec, operand, operand_groups(stream, spec, op.source, context), context);
+  }
+  prepare_mx_both(stream, jobs[0], jobs[1]);
+  return true;
 }
 
 /// What Unpack is to write of an element.
@@ -296,6 +296,7 @@ void perform(Stream stream, const Prepare& op, const Scratch& scratch) {
 }
 
 void perform(Stream stream, const PrepareBoth& op, const Scratch& scratch) {
+  if (prepare_mx_together(stream, op)) return;
   for (const PrepareBoth::Made& made : op.made)
     prepare(stream, *made.packed, op.source, made.context, scratch);
 }

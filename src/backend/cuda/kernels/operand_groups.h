@@ -34,6 +34,9 @@ struct OperandGroups {
       const bool is_inside = b < blocks() && place < k;
       x[b] = !is_inside ? 0.0f : is_turned ? source(place, row) : source(row, place);
     }
+    transform(lane, x);
+  }
+  __device__ void transform(int lane, float (&x)[kMostHadamardBlocks]) const {
     if (hadamard.size == 0) return;
     for (int b = 0; b < kMostHadamardBlocks; ++b)
       if (hadamard.is_negative(b, lane)) x[b] = -x[b];

@@ -7,7 +7,8 @@
 namespace ng::cuda {
 namespace {
 
-constexpr size_t kMostRanks = 8;  ///< that a kernel is passed
+constexpr size_t kMostRanks = 64;      ///< that a kernel is passed
+constexpr size_t kMostPassed = 32764;  ///< bytes; 4,096 before CUDA 12.1
 
 struct CountLargestEach {
   StoredSource codes;
@@ -51,6 +52,8 @@ struct SumEach {
     if (count != nullptr && std::fabs(total) == largest) count_one(count);
   }
 };
+
+static_assert(sizeof(SumEach) + 2 * sizeof(int64_t) <= kMostPassed);
 
 }  // namespace
 
