@@ -3,6 +3,9 @@
 # is there. Sets NG_CUDA_OBJECT and, where a program can have cards, makes ng_cards.
 set(NG_CUDA AUTO CACHE STRING "kernels compiled by nvcc: AUTO (where there is one), ON or OFF")
 set_property(CACHE NG_CUDA PROPERTY STRINGS AUTO ON OFF)
+if(NOT NG_CUDA MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR "NG_CUDA=${NG_CUDA}: AUTO, ON or OFF")
+endif()
 if(NG_CUDA STREQUAL "OFF" OR NG_SANITIZE OR (NG_PYTHON AND NOT NG_CUDA STREQUAL "ON"))
   return()
 endif()

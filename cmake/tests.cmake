@@ -14,7 +14,8 @@ string(APPEND NG_NOT_FAST "|^(browser|tensorboard)_|^mpi_")
 string(APPEND NG_NOT_FAST "|^base_isa_")  # of instruction sets that are not built there
 # Of rooms that work on text, tables and files: no instruction set, optimisation or number of
 # threads makes them answer otherwise. fast_tests builds them.
-set(NG_ONCE "^(base|tokenizer|recipe|data|io|hf|report|chart|compare|search)_test$")
+set(NG_ONCE "^(base|tokenizer|recipe|data|io|hf|tools|infer|learned)_test$")
+string(APPEND NG_ONCE "|^(report|chart|compare|search)_test$")
 set(NG_TEST_SECONDS 600 CACHE STRING "time limit of one test program")
 # They take longest, and start first: no core waits for the other's last test.
 set(NG_LONG "^(study|conformance|backend_cpu_quantize)_test$|^train_(session_faults|memory)_test$")

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "base/error.h"
 #include "chart/parts.h"
@@ -16,12 +17,16 @@ constexpr double kHeight = 380;
 constexpr double kPanelHeight = 270;
 constexpr double kRight = 16;   // margin
 constexpr double kBottom = 52;  // tick labels and the axis' name
-constexpr double kTilt = 35;    // degrees, of group names that do not fit side by side
+// Degrees, of group names that do not fit side by side: by which lines of text lie apart.
+constexpr double kTilt = 35, kSteepTilt = 65;
+constexpr double kTiltedApart = 23;  // between groups, for the first of them
 
 /// Of a picture: its upper edge, below what stands above it, and its whole width and height.
 struct Size {
   double top = 0, width = kWidth, height = kHeight;
 };
+
+double radians(double degrees) { return degrees * std::numbers::pi / 180; }
 
 class Drawing {
  public:
@@ -31,9 +36,10 @@ class Drawing {
     const double widest = widest_category();
     const double group =
         (size.width - kRight - left) / static_cast<double>(chart.categories.size());
-    tilted_ = has_groups(chart) && widest > 0.95 * group;
-    if (tilted_) left = std::min(left_of_names(left), size.width / 2);
-    y_.begin = size.height - kBottom - (tilted_ ? 0.57 * widest - 6 : 0);  // sin(35°)
+    if (has_groups(chart) && widest > 0.95 * group)
+      tilt_ = group < kTiltedApart ? kSteepTilt : kTilt;
+    if (tilt_ > 0) left = std::min(left_of_names(left), size.width / 2);
+    y_.begin = size.height - kBottom - (tilt_ > 0 ? std::sin(radians(tilt_)) * widest - 6 : 0);
     y_.end = size.top + 10;
     x_ = {.low = 0,
           .high = static_cast<double>(chart.categories.size()),
@@ -70,7 +76,7 @@ class Drawing {
     for (size_t i = 0; i < chart_.categories.size(); ++i) {
       const double share =
           (static_cast<double>(i) + 0.5) / static_cast<double>(chart_.categories.size());
-      const double reach = 1.1 * 0.82 * text_width(chart_.categories[i]);  // cos(35°)
+      const double reach = 1.1 * std::cos(radians(tilt_)) * text_width(chart_.categories[i]);
       left = std::max(left, (reach - share * right) / (1 - share));
     }
     return left;
@@ -114,9 +120,9 @@ class Drawing {
     std::string out;
     for (size_t i = 0; i < chart_.categories.size(); ++i) {
       const double x = x_.at(static_cast<double>(i) + 0.5);
-      if (tilted_)
+      if (tilt_ > 0)
         out += fmt::format("<g transform=\"translate({:.1f} {:.1f}) rotate(-{:.0f})\">{}</g>\n",
-                           x + 4, y_.begin + 15, kTilt, text_at(0, 0, "end", chart_.categories[i]));
+                           x + 4, y_.begin + 15, tilt_, text_at(0, 0, "end", chart_.categories[i]));
       else
         out += text_at(x, y_.begin + 19, "middle", chart_.categories[i]);
     }
@@ -249,7 +255,7 @@ class Drawing {
   Size size_;
   Axis x_, y_;
   std::vector<double> y_ticks_;
-  bool tilted_ = false;  // group names
+  double tilt_ = 0;  // degrees, of group names
   std::string svg_;
 };
 

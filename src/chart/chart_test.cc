@@ -142,6 +142,15 @@ TEST(Chart, LongNamesOfGroupsAreTilted) {
   std::smatch m;
   ASSERT_TRUE(std::regex_search(svg, m, place));
   EXPECT_GT(std::stod(m[1]), 40 * 0.56 * 13 * 0.82) << "the first begins within the picture";
+
+  chart = bars();
+  chart.categories = std::vector<std::string>(45, "of many");
+  for (Series& series : chart.series) {
+    series.y.resize(45, 1);
+    series.expected = {};
+    series.error = {};
+  }
+  EXPECT_NE(svg_of(chart).find("rotate(-65)"), std::string::npos);
 }
 
 TEST(Chart, TicksAreRoundAndWithin) {

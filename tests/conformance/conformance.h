@@ -95,6 +95,7 @@ struct Turns {
   bool multiplies = false;
 };
 constexpr Turns kProducts{.multiplies = true};
+constexpr Turns kProductsOfGrids{.card_every = 3, .multiplies = true};
 
 /// The instruction sets of a call: tested_isas() and another one.
 inline std::vector<Isa> isas_in_turn(int call) {

@@ -62,7 +62,7 @@ std::vector<float> values_of(const OperandSpec& spec, const Matrix& source, Purp
   return all;
 }
 
-void check_gemm(const GemmCase& g) {
+void check_gemm(const GemmCase& g, const Turns& turns = kProducts) {
   const int64_t multiple = multiple_of(g.left, g.right, g.hadamard);
   const OperandSpec left = spec_of(g.left, g.left_at, g.m, g.k, g.hadamard, multiple);
   const OperandSpec right = spec_of(g.right, g.right_at, g.n, g.k, g.hadamard, multiple);
@@ -104,7 +104,7 @@ void check_gemm(const GemmCase& g) {
                       .sum = g.sum});
     return {{"y", y.values()}};
   };
-  conform(g.text(), storage, run, exactly, kProducts, of_units);
+  conform(g.text(), storage, run, exactly, turns, of_units);
 }
 
 TEST(Conformance, GemmOfAllPairsOfPresets) {
@@ -146,7 +146,7 @@ void check_orientations(std::string_view name, GemmCase test) {
     for (const Contract right : {Contract::cols, Contract::rows}) {
       test.left_at = {left, Side::left};
       test.right_at = {right, Side::right};
-      check_gemm(test);
+      check_gemm(test, kProductsOfGrids);
     }
 }
 
@@ -162,7 +162,8 @@ TEST(Conformance, GemmShapes) {
     for (const int64_t m : {1, 13, 64})
       for (const int64_t n : {1, 17, 100})
         for (const int64_t k : {1, 31, 128, 700})
-          check_gemm({.left = operand_of(name), .right = operand_of(name), .m = m, .n = n, .k = k});
+          check_gemm({.left = operand_of(name), .right = operand_of(name), .m = m, .n = n, .k = k},
+                     kProductsOfGrids);
 }
 
 TEST(Conformance, GemmAsTilesSum) {

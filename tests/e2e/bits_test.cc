@@ -18,8 +18,10 @@ class Bits : public Program {
     const Result result =
         run({"train", "tiny.toml", "--out", recipe + architecture, "--recipe", recipe, "--set",
              "model.architecture=\"" + architecture + "\"", "--set", "train.steps=6", "--threads",
-             std::to_string(1 + number % 3), "--isa",
-             std::string(name_of(isas[number % isas.size()]))});
+             number % 6 == 0   ? "3"
+             : number % 6 == 3 ? "2"
+                               : "1",
+             "--isa", std::string(name_of(isas[number % isas.size()]))});
     EXPECT_EQ(result.code, 0) << result.err;
     const std::string weights = text_of(path(recipe + architecture + "/model/model.safetensors"));
     return checksum_of(std::as_bytes(std::span(weights)));

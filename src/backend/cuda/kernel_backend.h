@@ -35,7 +35,9 @@ class Graph {
 
 class KernelBackend : public Backend {
  public:
-  [[nodiscard]] size_t scratch_bytes() const override { return scratch_bytes_; }
+  [[nodiscard]] size_t scratch_bytes() const override {
+    return scratch_bytes_ + (units_ ? units_->bytes() : 0);
+  }
   [[nodiscard]] size_t operand_bytes(const OperandSpec& spec) const override {
     return cuda::operand_bytes(spec);
   }

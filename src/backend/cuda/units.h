@@ -16,6 +16,8 @@ class Units {
   Units& operator=(const Units&) = delete;
 
   [[nodiscard]] virtual const Card& card() const = 0;
+  /// Memory of the card that the library's algorithms have for themselves.
+  [[nodiscard]] virtual size_t bytes() const { return 0; }
   /// Behind the kernels that were launched.
   virtual void multiply(const Matmul& product) = 0;
   /// Why the library does not compute such a product, whose operands need lie nowhere yet; empty:

@@ -166,6 +166,7 @@ class CardUnits final : public Units {
   }
 
   [[nodiscard]] const Card& card() const override { return card_; }
+  [[nodiscard]] size_t bytes() const override { return kLibraryBytes; }
 
   void multiply(const Matmul& p) override {
     const BlasProduct made(library_, p, room_);

@@ -142,16 +142,17 @@ struct Sums {
   [[nodiscard]] static __device__ float full(const SplitScale& s) { return s.m * pow2(s.e); }
 };
 
-/// Calls of (row, col, its place in shared memory) for each value of y in the tile at (row0, col0):
-/// by one piece of code, where a thread's own sixteen would be sixteen, and y's neighbours by
+/// Calls of (row, col, its place in shared memory) for each value of the tile at (row0, col0): by
+/// one piece of code, where a thread's own sixteen would be sixteen, and neighbours in y by
 /// neighbouring threads.
 template <typename Of>
-__device__ void for_each_value(const Target& y, int64_t row0, int64_t col0, Of of) {
+__device__ void for_each_value(int64_t row0, int64_t col0, Of of) {
   NG_ROLLED
-  for (int i = static_cast<int>(threadIdx.x); i < kGemmTile * kGemmTile; i += kGemmThreads) {
-    const int64_t row = row0 + i / kGemmTile, col = col0 + i % kGemmTile;
-    if (row < y.rows && col < y.cols) of(row, col, i);
-  }
+  for (int i = static_cast<int>(threadIdx.x); i < kGemmTile * kGemmTile; i += kGemmThreads)
+    of(row0 + i / kGemmTile, col0 + i % kGemmTile, i);
+}
+__device__ inline bool is_within(const Target& y, int64_t row, int64_t col) {
+  return row < y.rows && col < y.cols;
 }
 /// The place of value (i, j) of this thread there.
 __device__ inline int place_of(int i, int j) {
@@ -163,8 +164,9 @@ __device__ inline int place_of(int i, int j) {
 template <typename Tile>
 __device__ void take_carried(const GemmJob& g, int64_t row0, int64_t col0, Tile& tile,
                              float (&acc)[kEach][kEach]) {
-  for_each_value(g.y, row0, col0,
-                 [&](int64_t row, int64_t col, int place) { tile[place] = g.y(row, col); });
+  for_each_value(row0, col0, [&](int64_t row, int64_t col, int place) {
+    tile[place] = is_within(g.y, row, col) ? g.y(row, col) : 0.0f;
+  });
   __syncthreads();
   NG_UNROLL
   for (int i = 0; i < kEach; ++i) NG_UNROLL
@@ -232,8 +234,9 @@ __global__ void __launch_bounds__(kGemmThreads, 2) multiply(GemmJob g, LeftOut l
   for (int i = 0; i < kEach; ++i) NG_UNROLL
   for (int j = 0; j < kEach; ++j) tile[place_of(i, j)] = sums.value(i, j);
   __syncthreads();
-  for_each_value(g.y, row0, col0, [&](int64_t row, int64_t col, int place) {
-    if (!kLeftOut || left_out.has(row, col)) put_product(g, row, col, tile[place]);
+  for_each_value(row0, col0, [&](int64_t row, int64_t col, int place) {
+    if (is_within(g.y, row, col) && (!kLeftOut || left_out.has(row, col)))
+      put_product(g, row, col, tile[place]);
   });
 }
 
