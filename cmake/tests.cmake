@@ -188,6 +188,7 @@ endif()
 list(JOIN NG_FOLDERS "," folders)
 target_compile_definitions(layout_test PRIVATE NG_FOLDERS="${folders},cli")
 
+set(waiting "")
 # Ranks that are processes, more than there are cores: all on this machine, each yields its core.
 # Without its component gl, hwloc asks DNS for "localhost" ten times where /etc/hosts lacks it.
 set(NG_MPIRUN ${MPIEXEC_EXECUTABLE} --oversubscribe --mca mpi_yield_when_idle 1)
@@ -196,13 +197,15 @@ if(MPI_FOUND)
   foreach(ranks 2 3 4)
     set(name mpi_${ranks}_ranks)
     ng_add_test(${name} mpi ${NG_MPIRUN} -n ${ranks} $<TARGET_FILE:mpi_ranks_test>)
-    set_tests_properties(${name} PROPERTIES TIMEOUT 60 PROCESSORS 2
+    set_tests_properties(${name} PROPERTIES TIMEOUT 120
                          ENVIRONMENT "NG_TEST_RANKS=${ranks};${NG_MPI_SETTINGS}")
+    list(APPEND waiting ${name})
   endforeach()
   list(JOIN NG_MPIRUN " " mpirun)
   foreach(name mpi_reduce_test mpi_supervise_test mpi_train_test)
     set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT "NG_MPIRUN=${mpirun};${NG_MPI_SETTINGS}")
-    set_tests_properties(${name} PROPERTIES TIMEOUT 120 PROCESSORS 2)
+    set_tests_properties(${name} PROPERTIES TIMEOUT 240)
+    list(APPEND waiting ${name})
   endforeach()
 endif()
 
@@ -211,6 +214,8 @@ add_test(NAME net_drill COMMAND tests/net/drill $<TARGET_FILE:narrowgauge> ${CMA
                                 "$<$<BOOL:${MPI_FOUND}>:${MPIEXEC_EXECUTABLE}>"
          WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
 set_tests_properties(net_drill PROPERTIES LABELS net TIMEOUT 240 SKIP_RETURN_CODE 77)
+# They wait more than they compute: one at a time, from the begin on, beside those that do (./test).
+set_tests_properties(${waiting} net_drill PROPERTIES RESOURCE_LOCK ranks COST 200)
 
 add_test(NAME packages_ask COMMAND tests/packages/ask WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
 set_tests_properties(packages_ask PROPERTIES LABELS packages TIMEOUT 60 SKIP_RETURN_CODE 77)
