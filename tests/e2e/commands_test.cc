@@ -237,6 +237,7 @@ TEST_F(Commands, RecipesListsAndResolves) {
         << recipe;
   const Json original = Json::parse(run_well({"recipes", "mxfp4-sr-rht", "--json"}));
   const Json mine = Json::parse(run_well({"recipes", "./mine.toml", "--json"}));
+  expect_refused({"recipes", "./mine.toml", "--backend", "ref"}, 2, {"--backend: goes with"});
   EXPECT_EQ(mine["hash"], original["hash"]) << "what is printed is the same recipe";
   EXPECT_EQ(original["gemms"]["dgrad"]["hadamard"], 64);
   const Json scalar =

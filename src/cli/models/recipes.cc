@@ -209,8 +209,9 @@ void declare_recipes(Flags flags, RecipesArgs& args) {
       throw WrongFlags("--explain goes with NAME, without --model or --json");
     if (args.step.model.empty() && !args.step.base.empty())
       throw WrongFlags("--base: goes with --model");
-    if (args.step.model.empty() && !args.phase.empty())
-      throw WrongFlags("--phase: goes with --model");
+    for (const char* flag : {"--phase", "--backend", "--threads"})
+      if (args.step.model.empty() && flags.is_given(flag))
+        throw WrongFlags(fmt::format("{}: goes with --model", flag));
   });
   flags.footer(
       "Recipes are TOML files in recipes/; $NARROWGAUGE_RECIPES names more folders. narrowgauge "
