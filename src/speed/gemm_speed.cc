@@ -39,17 +39,29 @@ Operand with_block(const std::string& format, size_t slash) {
                  .problem = error.parts().problem,
                  .remedy = error.parts().remedy});
   }
-  throw Error({.place = "--formats", .key = format, .problem = "no block", .remedy = "FORMAT/RxC"});
+  throw Error({.place = "--formats",
+               .key = format,
+               .problem = "no block",
+               .remedy = "FORMAT/RxC, or FORMAT/tile32"});
 }
 
 // Both operands of GemmRun::formats.
 struct Pair {
   Operand left, right;
+  SumOrder sum = SumOrder::chain;
 
   explicit Pair(const std::string& format) {
     const size_t slash = format.find('/');
     left = right = operand_of(format.substr(0, slash));
     if (slash == std::string::npos) return;
+    if (format.substr(slash + 1) == name_of(SumOrder::tile32)) {
+      sum = SumOrder::tile32;
+      if (left.factors_are_bf16()) return;
+      throw Error({.place = "--formats",
+                   .key = format,
+                   .problem = "BF16 does not hold its elements with their scales",
+                   .remedy = "a format of at most 8 significant bits"});
+    }
     right = with_block(format, slash);
     if (right.block.cols == left.block.cols) return;
     throw Error({.place = "--formats",
@@ -87,8 +99,10 @@ std::vector<double> GemmSpeed::seconds(const GemmShape& shape) {
   grow(left_, run_.threads, shape.m, shape.k, 1);
   grow(right_, run_.threads, shape.n, shape.k, 2);
   std::vector<std::unique_ptr<Factor>> a, b;
+  std::vector<SumOrder> sums;
   for (const std::string& format : run_.formats) {
     const Pair pair(format);
+    sums.push_back(pair.sum);
     OperandSpec spec{.cast = pair.left, .rows = shape.m, .k = shape.k, .hadamard = {}};
     spec.k_multiple = k_multiple(pair.left, pair.right, {});
     a.push_back(std::make_unique<Factor>(
@@ -108,7 +122,8 @@ std::vector<double> GemmSpeed::seconds(const GemmShape& shape) {
                                 [&] {
                                   cpu::gemm(workspace, {.y = {y.data(), shape.m, shape.n, shape.n},
                                                         .a = &a[i]->packed(),
-                                                        .b = &b[i]->packed()});
+                                                        .b = &b[i]->packed(),
+                                                        .sum = sums[i]});
                                 },
                                 kLeastGemmSeconds));
   return best;

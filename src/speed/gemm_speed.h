@@ -20,7 +20,8 @@ struct GemmShape {
 
 struct GemmRun {
   Threads threads;
-  std::vector<std::string> formats;  ///< of both operands; NAME/RxC: blocks of the right one
+  /// Of both operands; NAME/RxC: blocks of the right one; NAME/tile32: summed as matrix tiles do.
+  std::vector<std::string> formats;
   int rounds = 5;                    ///< of all formats in turns; the best counts
 };
 

@@ -19,7 +19,7 @@ TEST(SelfCheck, EveryInstructionSetMultipliesAsDefined) {
   const auto cpu = make_backend("cpu", {2});
   std::vector<LinearRecipe> recipes;
   for (const char* name : {"fp32", "bf16", "fp8-delayed", "int8", "mxfp6", "mxfp4-all", "nvfp4-all",
-                           "mxfp4-sr-rht-fp8fwd", "nvfp4-1d"})
+                           "mxfp4-sr-rht-fp8fwd", "nvfp4-1d", "bf16-tile", "fp8-current-tile"})
     recipes.push_back(layer_of(name));
   for (const Isa isa : supported_isas()) {
     force_isa(isa);

@@ -269,6 +269,7 @@ TEST_F(Errors, OfModelFolders) {
   expect_refused({"bench", "step", "--model", "run/model", "--seq", "33"}, 1, {"--seq", "32"});
   expect_refused({"bench", "step", "--model", "gpt5"}, 1, {"gpt5", "gpt2"});
   expect_refused({"bench", "gemm", "--formats", "nvfp4/16x32"}, 1, {"nvfp4/16x32", "C = 16"});
+  expect_refused({"bench", "gemm", "--formats", "fp32/tile32"}, 1, {"fp32/tile32", "BF16 does"});
   const std::string whole = text_of(path("run/model/model.safetensors"));
   for (const size_t size :
        {size_t{0}, size_t{4}, size_t{100}, whole.size() / 2, whole.size() - 1}) {

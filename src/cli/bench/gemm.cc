@@ -111,7 +111,7 @@ void declare_bench_gemm(Flags flags, BenchGemmArgs& args) {
   flags
       .setting("--formats A,B,C", args.run.formats,
                "formats of both operands, beside fp32; nvfp4/16x16: with such blocks of the "
-               "right one, as of weights")
+               "right one, as of weights; bf16/tile32: summed as matrix tiles do")
       .list();
   flags.option("--shape M,N,K", args.shape, "one shape instead of those of training")
       .list(3)
