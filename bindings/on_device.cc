@@ -110,13 +110,14 @@ class DeviceNumbers {
 class DeviceProduct {
  public:
   DeviceProduct(LayerRun& run, const Factor& a, const Factor& b, const std::string& rounding,
-                bool transpose_b, int hadamard, uint64_t seed)
+                bool transpose_b, int hadamard, const std::string& sum, uint64_t seed)
       : run_(run) {
     job_.a_cast = factor_of("a_format", a, rounding);
     job_.b_cast = factor_of("b_format", b, rounding);
     job_.b_is_turned = transpose_b;
     job_.hadamard = hadamard_of(job_.a_cast, hadamard);
     job_.seed = seed;
+    set_sum(job_, sum);
     as_call([&] { require_fitting_blocks(job_.a_cast, job_.b_cast); });
   }
 
@@ -139,7 +140,8 @@ class DeviceProduct {
       run_.run().execute(Prepare{&packed_a, left, context});
       context.key = key_of(job_, Side::right);
       run_.run().execute(Prepare{&packed_b, right, context});
-      run_.run().execute(Gemm{.y = to, .a = &packed_a, .b = &packed_b, .bias = {}});
+      run_.run().execute(
+          Gemm{.y = to, .a = &packed_a, .b = &packed_b, .bias = {}, .sum = job_.sum});
     });
   }
 
@@ -174,9 +176,9 @@ void add_on_device(nb::module_& module) {
            "y"_a);
   nb::class_<DeviceProduct>(module, "DeviceProduct")
       .def(nb::init<LayerRun&, const Factor&, const Factor&, const std::string&, bool, int,
-                    uint64_t>(),
+                    const std::string&, uint64_t>(),
            nb::keep_alive<1, 2>(), "run"_a, "a_format"_a, "b_format"_a, "rounding"_a,
-           "transpose_b"_a, "hadamard"_a, "seed"_a)
+           "transpose_b"_a, "hadamard"_a, "sum"_a, "seed"_a)
       .def("bytes", &DeviceProduct::bytes, "a"_a, "b"_a)
       .def("multiply", &DeviceProduct::multiply, "when"_a, "a"_a, "b"_a, "of_a"_a, "of_b"_a, "y"_a);
 }

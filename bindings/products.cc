@@ -41,6 +41,12 @@ Operand factor_of(const char* key, const Factor& format, const std::string& roun
   return cast;
 }
 
+void set_sum(ProductJob& job, const std::string& word) {
+  require_word("sum", word, {name_of(SumOrder::chain), name_of(SumOrder::tile32)});
+  if (word == name_of(SumOrder::tile32)) job.sum = SumOrder::tile32;
+  as_call([&] { require_summable(job.sum, job.a_cast, job.b_cast); });
+}
+
 void require_product_shapes(const ProductJob& job) {
   const int64_t k = job.b_is_turned ? job.b.rows : job.b.cols;
   const auto refuse = [](const char* key, const std::string& problem, const std::string& remedy) {
@@ -61,6 +67,7 @@ struct Words {
   std::string rounding;
   bool transpose_b = false;
   int hadamard = 0;
+  std::string sum;
 };
 
 Values product(const FloatMatrix& a, const FloatMatrix& b, const Words& words, uint64_t seed,
@@ -75,6 +82,7 @@ Values product(const FloatMatrix& a, const FloatMatrix& b, const Words& words, u
   job.seed = seed;
   job.threads = threads_of(threads);
   require_product_shapes(job);
+  set_sum(job, words.sum);
   as_call([&] { require_fitting_blocks(job.a_cast, job.b_cast); });
   std::vector<float> c;
   {
@@ -103,12 +111,13 @@ void add_products(nb::module_& module) {
   module.def(
       "product",
       [](const FloatMatrix& a, const FloatMatrix& b, const Factor& a_format, const Factor& b_format,
-         const std::string& rounding, bool transpose_b, int hadamard, uint64_t seed,
-         int64_t threads) {
-        return product(a, b, {a_format, b_format, rounding, transpose_b, hadamard}, seed, threads);
+         const std::string& rounding, bool transpose_b, int hadamard, const std::string& sum,
+         uint64_t seed, int64_t threads) {
+        return product(a, b, {a_format, b_format, rounding, transpose_b, hadamard, sum}, seed,
+                       threads);
       },
       "a"_a.noconvert(), "b"_a.noconvert(), "a_format"_a, "b_format"_a, "rounding"_a,
-      "transpose_b"_a, "hadamard"_a, "seed"_a, "threads"_a);
+      "transpose_b"_a, "hadamard"_a, "sum"_a, "seed"_a, "threads"_a);
   module.def("error_metrics", error_metrics, "x"_a.noconvert(), "q"_a.noconvert(), "threads"_a);
 }
 

@@ -40,6 +40,8 @@ struct Quantized {
 using Factor = std::variant<std::string, narrowgauge::Format>;
 /// Of matmul's keyword `key`; `rounding`: "" as the words say.
 [[nodiscard]] Operand factor_of(const char* key, const Factor& format, const std::string& rounding);
+/// "chain" or "tile32", of operands that can be summed so.
+void set_sum(ProductJob& job, const std::string& word);
 /// Throws Error where the matrices have no product.
 void require_product_shapes(const ProductJob& job);
 

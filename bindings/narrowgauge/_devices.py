@@ -194,7 +194,7 @@ class QuantizedTensor(Quantized):
 
 def product_on_device(
     a: Any, b: Any, formats: tuple[str | Format, str | Format], rounding: str, transpose_b: bool,
-    hadamard: int, seed: int,
+    hadamard: int, sum_order: str, seed: int,
 ) -> Any:  # fmt: skip
     """a · bᵀ of two tensors of one device."""
     torch = sys.modules["torch"]
@@ -202,7 +202,7 @@ def product_on_device(
         raise Error("tensors of two devices", "one device for both")
     a, b = matrix_on_device(a), matrix_on_device(b)
     product = _core.DeviceProduct(
-        run_of(a), formats[0], formats[1], rounding, transpose_b, hadamard, seed
+        run_of(a), formats[0], formats[1], rounding, transpose_b, hadamard, sum_order, seed
     )
     of_a, of_b = (
         torch.empty(size, dtype=torch.uint8, device=a.device)

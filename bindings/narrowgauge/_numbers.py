@@ -94,14 +94,18 @@ def matmul(
     hadamard: int = 0,
     seed: int = 1,
     threads: int = 0,
+    sum: str = "chain",
 ) -> Floats:
     """a · bᵀ (M, N) of a (M, K) and b (N, K) in narrow numbers, as `narrowgauge matmul` has it.
 
     Rows of both are what a product sums over, as in a linear layer; transpose_b: b is (K, N).
     Formats as for quantize, or a table of a recipe's keys, "{format = 'mxfp4', ...}". Two Quantized
-    are multiplied as they are, each along the dimension its blocks lie along.
+    are multiplied as they are, each along the dimension its blocks lie along. sum: the order of
+    sums as the recipes' key has it, "chain" or "tile32", of what is not Quantized yet.
     """
-    seed, threads = seed_of(seed), threads_of(threads)
+    seed, threads, order = seed_of(seed), threads_of(threads), text(sum, "sum")
+    if order != "chain" and isinstance(a, (Quantized, QuantizedTensor)):
+        raise Error(f"sum {order!r} of a Quantized", "what it was made of, and formats")
     if isinstance(a, QuantizedTensor) and isinstance(b, QuantizedTensor):
         return a.times(b)  # type: ignore[no-any-return]
     if isinstance(a, QuantizedTensor) or isinstance(b, QuantizedTensor):
@@ -118,11 +122,11 @@ def matmul(
     if is_on_device(a):
         formats = a_format, b_format
         return product_on_device(  # type: ignore[no-any-return]
-            a, b, formats, word, bool(transpose_b), hadamard, seed
+            a, b, formats, word, bool(transpose_b), hadamard, order, seed
         )
     a, b = matrix_of(floats_of(a, threads)), matrix_of(floats_of(b, threads))
     return _core.product(
-        a, b, a_format, b_format, word, bool(transpose_b), hadamard, seed, threads
+        a, b, a_format, b_format, word, bool(transpose_b), hadamard, order, seed, threads
     )
 
 

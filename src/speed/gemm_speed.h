@@ -22,7 +22,7 @@ struct GemmRun {
   Threads threads;
   /// Of both operands; NAME/RxC: blocks of the right one; NAME/tile32: summed as matrix tiles do.
   std::vector<std::string> formats;
-  int rounds = 5;                    ///< of all formats in turns; the best counts
+  int rounds = 5;  ///< of all formats in turns; the best counts
 };
 
 class GemmSpeed {

@@ -325,9 +325,9 @@ TEST_F(Commands, BenchStepGivesTheKeysThatTheBenchmarksRead) {
 }
 
 TEST_F(Commands, BenchGemmComparesWithFp32) {
-  const Json bench = Json::parse(
-      run_well({"bench", "gemm", "--shape", "64,48,96", "--formats",
-                "mxfp4,nvfp4,nvfp4/16x16,bf16/tile32", "--rounds", "1", "--threads", "1", "--json"}));
+  const Json bench = Json::parse(run_well({"bench", "gemm", "--shape", "64,48,96", "--formats",
+                                           "mxfp4,nvfp4,nvfp4/16x16,bf16/tile32", "--rounds", "1",
+                                           "--threads", "1", "--json"}));
   EXPECT_GT(bench["fma_flops"].get<double>(), 0);
   ASSERT_EQ(bench["shapes"].size(), 1u);
   EXPECT_EQ(bench["shapes"][0]["k"], 96);

@@ -196,6 +196,11 @@ def test_products(program, tmp_path):
     program("matmul", f"{file}:a", f"{file}:b", "--a", "nvfp4", "--b", "mxfp8_e4m3", "--rounding",
             "stochastic", "--seed", 3, "--out", tmp_path / "c.safetensors")  # fmt: skip
     assert np.array_equal(tensors(tmp_path / "c.safetensors")["C"], c)
+    tiles = ng.matmul(a, b, a_format="bf16", b_format="mxfp4", sum="tile32")
+    program("matmul", f"{file}:a", f"{file}:b", "--a", "bf16", "--b", "mxfp4", "--sum", "tile32",
+            "--out", tmp_path / "c.safetensors")  # fmt: skip
+    assert np.array_equal(tensors(tmp_path / "c.safetensors")["C"], tiles)
+    assert not np.array_equal(tiles, ng.matmul(a, b, a_format="bf16", b_format="mxfp4"))
 
 
 def test_errors_are_those_of_the_definition():

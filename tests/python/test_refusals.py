@@ -22,6 +22,8 @@ CASES = [
     (lambda: ng.element("e4m3").decode(256), "256", "below 256"),
     (lambda: ng.matmul(X, X[:, :16]), "(4, 16) beside (4, 32)", "transpose_b"),
     (lambda: ng.matmul(X, X, a_format="mxfp4", b_format="{format = 'mxfp5'}"), "mxfp5", "mxfp4"),
+    (lambda: ng.matmul(X, X, sum="tile"), "tile", "tile32"),
+    (lambda: ng.matmul(X, X, sum="tile32"), "BF16", "chain"),
     (lambda: ng.error(X, X[:2]), "(2, 32)", "one shape"),
     (lambda: ng.assemble(np.full((1, 32), 16), "mxfp4", scale_codes=[1]), "code 16", "below 16"),
     (lambda: ng.quantize(X, "int8").pack("gguf"), "int8", "mxfp4"),
