@@ -18,7 +18,8 @@ set(NG_ONCE "^(base|tokenizer|recipe|data|io|hf|tools|infer|learned)_test$")
 string(APPEND NG_ONCE "|^(report|chart|compare|search)_test$")
 set(NG_TEST_SECONDS 600 CACHE STRING "time limit of one test program")
 # They take longest, and start first: no core waits for the other's last test.
-set(NG_LONG "^(study|conformance|backend_cpu_quantize)_test$|^train_(session_faults|memory)_test$")
+set(NG_LONG "^(study|conformance|cuda|tools|tokenizer)_test$|^train_(session_faults|memory)_test$")
+string(APPEND NG_LONG "|^backend_cpu_(quantize|gemm|ops|attention)_test$")
 string(APPEND NG_LONG "|^e2e_(bits|resume)_test$|_part[0-9]$")
 add_custom_target(fast_tests COMMENT "builds the tests labelled fast")
 
