@@ -34,32 +34,36 @@ std::optional<std::string> missing_for_cards() {
     return {};
   } catch (const Error& error) {
     return error.parts().problem;
+  } catch (const std::exception& failure) {  // of a card that is not in order
+    return failure_text(failure);
   }
 }
 
-Json cuda_json(const CudaMachine& machine) {
+Json cuda_json(const CudaMachine& machine, const std::optional<std::string>& missing) {
   Json devices = Json::array();
   for (const CudaDevice& device : machine.devices)
     devices.push_back({{"name", device.name}, {"sm", device.sm}, {"memory", device.memory_bytes}});
   const auto text_or_null = [](const std::optional<std::string>& text) {
     return text ? Json(*text) : Json();
   };
-  return {{"built", !cuda_architectures().empty()},      {"architectures", cuda_architectures()},
-          {"driver", text_or_null(machine.driver)},      {"devices", devices},
-          {"cublaslt", text_or_null(machine.cublaslt)},  {"nccl", text_or_null(machine.nccl)},
-          {"missing", text_or_null(missing_for_cards())}};
+  return {{"built", !cuda_architectures().empty()},
+          {"architectures", cuda_architectures()},
+          {"driver", text_or_null(machine.driver)},
+          {"devices", devices},
+          {"cublaslt", text_or_null(machine.cublaslt)},
+          {"nccl", text_or_null(machine.nccl)},
+          {"missing", text_or_null(missing)}};
 }
 
-std::string cuda_text(const CudaMachine& machine) {
+std::string cuda_text(const CudaMachine& machine, const std::optional<std::string>& missing) {
   const auto cards = cuda_architectures();
   const std::string built =
       cards.empty() ? "not built" : fmt::format("built for sm_{}", fmt::join(cards, " "));
   const std::string driver = machine.driver ? "for CUDA " + *machine.driver : "not found";
-  const std::string missing = missing_for_cards() ? "; --backend " + *missing_for_cards() : "";
   return fmt::format("{}; driver {}, {}, cuBLASLt {}, NCCL {}{}", built, driver,
                      counted(static_cast<int64_t>(machine.devices.size()), "device"),
                      machine.cublaslt.value_or("not found"), machine.nccl.value_or("not found"),
-                     missing);
+                     missing ? "; --backend " + *missing : "");
 }
 
 void info(const InfoArgs& args) {
@@ -67,6 +71,7 @@ void info(const InfoArgs& args) {
   const Threads all{available_cores()};
   const double peak = measured_peak_flops(all);
   const CudaMachine cuda = cuda_machine();
+  const std::optional<std::string> missing = missing_for_cards();
   const Json json = {{"version", version()},
                      {"compiler", compiler()},
                      {"cpu", cpu_model()},
@@ -80,7 +85,7 @@ void info(const InfoArgs& args) {
                      {"memory_available_bytes", memory.available},
                      {"peak_flops", peak},
                      {"recipe_folders", recipe_folders()},
-                     {"cuda", cuda_json(cuda)}};
+                     {"cuda", cuda_json(cuda, missing)}};
   if (args.json) return print_json(json);
   const auto line = [](const char* what, std::string_view value) {
     print("{:<16} {}\n", what, value);
@@ -94,7 +99,7 @@ void info(const InfoArgs& args) {
        fmt::format("{}, using {}", fmt::join(isa_names_here(), " "), name_of(current_isa())));
   line("AMX", text_of(amx_state()));
   line("backends", fmt::format("{}", fmt::join(backend_names(), " ")));
-  line("cuda", cuda_text(cuda));
+  line("cuda", cuda_text(cuda, missing));
   line("threads", std::to_string(all.count));
   line("memory", size(memory.total) + ", available " + size(memory.available));
   line("measured peak", fmt::format("{:.3g} GFLOP/s in FP32", peak / 1e9));
