@@ -37,6 +37,9 @@ constexpr bool decodes_first(SumRule rule) {
   return rule == SumRule::chain || rule == SumRule::tile32;
 }
 
+/// Operands have no scales of blocks: a sum may begin with y.
+constexpr bool can_carry(SumRule rule) { return decodes_first(rule) || rule == SumRule::integers; }
+
 /// The scale of a block as m · 2^e; 0 outside.
 struct SplitScale {
   float m = 0;
@@ -204,7 +207,7 @@ __global__ void __launch_bounds__(kGemmThreads, 2) multiply(GemmJob g, LeftOut l
   if constexpr (kLeftOut)
     if (!has_left_out(left_out, row0, col0, g.y.rows, g.y.cols)) return;
   Sums<kRule> sums;
-  if constexpr (decodes_first(kRule))
+  if constexpr (can_carry(kRule))
     if (g.into == Into::carry) take_carried(g, row0, col0, tile, sums.acc);
   for (int64_t k0 = 0; k0 < g.a.k_padded; k0 += kDepth) {
     for (int i = thread; i < kGemmTile * kDepth; i += kGemmThreads) {
@@ -316,8 +319,8 @@ GemmJob gemm_job(const Gemm& op) {
               .factor = static_cast<float>(hadamard_alpha(a.hadamard.size) / prescales),
               .into = op.into,
               .is_rounded = op.round == Compute::bf16};
-  const bool can_carry = a.cast.is_unscaled() && b.cast.is_unscaled() && job.factor == 1.0f;
-  NG_CHECK(op.into != Into::carry || can_carry, job.factor);
+  const bool is_plain = a.cast.is_unscaled() && b.cast.is_unscaled() && job.factor == 1.0f;
+  NG_CHECK(op.into != Into::carry || is_plain, job.factor);
   NG_CHECK(op.sum == SumOrder::chain || (a.cast.factors_are_bf16() && b.cast.factors_are_bf16()));
   return job;
 }

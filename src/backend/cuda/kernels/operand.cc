@@ -185,13 +185,23 @@ bool goes_as_mx(const OperandSpec& spec, const PrepareContext& context) {
   return is_mx(spec) && !context.stored.has_scales();
 }
 
-void prepare(Stream stream, PackedOperand& packed, const ConstView& source,
-             const PrepareContext& context, const Scratch& scratch) {
-  const OperandSpec& spec = packed.spec;
+/// What is made, and of what.
+struct Begun {
+  CardOperand operand;
+  OperandGroups from;
+};
+Begun begin_operand(Stream stream, PackedOperand& packed, const ConstView& source,
+                    const PrepareContext& context) {
   packed.source = source;
   CardOperand operand = card_operand(packed);
   operand.element.key = step_key(stream, context.key);
-  const OperandGroups from = operand_groups(stream, spec, source, context);
+  return {operand, operand_groups(stream, packed.spec, source, context)};
+}
+
+void prepare(Stream stream, PackedOperand& packed, const ConstView& source,
+             const PrepareContext& context, const Scratch& scratch) {
+  const OperandSpec& spec = packed.spec;
+  const auto [operand, from] = begin_operand(stream, packed, source, context);
   if (!operand.stored) {
     if (context.stats != nullptr)
       for_each_place(stream, spec.rows, spec.k,
@@ -215,11 +225,8 @@ bool prepare_mx_together(Stream stream, const PrepareBoth& op) {
     const auto& [packed, context] = op.made[i];
     const OperandSpec& spec = packed->spec;
     if (!goes_as_mx(spec, context) || spec.hadamard.size > kMxTile) return false;
-    packed->source = op.source;
-    CardOperand operand = card_operand(*packed);
-    operand.element.key = step_key(stream, context.key);
-    jobs[is_turned(i) ? 1 : 0] =
-        mx_job(spec, operand, operand_groups(stream, spec, op.source, context), context);
+    const auto [operand, from] = begin_operand(stream, *packed, op.source, context);
+    jobs[is_turned(i) ? 1 : 0] = mx_job(spec, operand, from, context);
   }
   prepare_mx_both(stream, jobs[0], jobs[1]);
   return true;
