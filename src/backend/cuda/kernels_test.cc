@@ -103,17 +103,19 @@ TEST(CudaKernels, SecondScalesOfOperandsInPartsAreThoseOfRef) {
   expect_parts({.kind = Block::Kind::tile, .rows = 5, .cols = 48});
 }
 
-/// Rows and columns that no tile divides, with transforms of `straight` and `turned` values.
-void expect_both(const Operand& cast, int straight, int turned) {
-  constexpr int64_t kRows = 75, kCols = 150;
-  const std::vector<float> x = odd_values(kRows * kCols, 3, false);
-  const ConstView source = ref::view_of(x, kRows, kCols);
+/// Both operands of (rows, cols) values, the straight one and the turned one with transforms of so
+/// many.
+void expect_both(const Operand& cast, std::pair<int64_t, int64_t> size, bool finite,
+                 std::pair<int, int> transforms = {0, 0}) {
+  const auto [rows, cols] = size;
+  const std::vector<float> x = odd_values(rows * cols, 3, finite);
+  const ConstView source = ref::view_of(x, rows, cols);
   std::array<OperandSpec, 2> specs = {ref::spec_of(cast, source, Contract::cols, 64),
                                       ref::spec_of(cast, source, Contract::rows, 64)};
-  if (straight > 0) specs[0].hadamard = {.size = straight, .signs = {0x9E37}};
-  if (turned > 0) specs[1].hadamard = {.size = turned, .signs = {0x79B9}};
+  if (transforms.first > 0) specs[0].hadamard = {.size = transforms.first, .signs = {0x9E37}};
+  if (transforms.second > 0) specs[1].hadamard = {.size = transforms.second, .signs = {0x79B9}};
   for (const uint64_t order : kOrders) {
-    SCOPED_TRACE(fmt::format("{} {} {} in order {}", describe(cast), straight, turned, order));
+    SCOPED_TRACE(fmt::format("{} of {} x {} in order {}", describe(cast), rows, cols, order));
     Device device(card_of(90), order);
     std::vector<std::byte> storage[2] = {std::vector<std::byte>(operand_bytes(specs[0])),
                                          std::vector<std::byte>(operand_bytes(specs[1]))};
@@ -129,19 +131,44 @@ void expect_both(const Operand& cast, int straight, int turned) {
       const ref::Prepared by_ref(specs[i], source, ref::drawing(kKey));
       const int64_t k = specs[i].k_padded();
       std::vector<float> values(static_cast<size_t>(specs[i].rows * k));
-      perform(&device,
-              Unpack{.packed = &packed[i], .values = {values.data(), specs[i].rows, k, k}});
+      std::vector<float> scales(values.size() / 32);
+      std::vector<uint16_t> codes(values.size());
+      perform(&device, Unpack{.packed = &packed[i],
+                              .values = {values.data(), specs[i].rows, k, k},
+                              .codes = codes.data(),
+                              .scales = scales.data()});
       EXPECT_TRUE(std::ranges::equal(values, by_ref.values(), same_bits)) << i;
+      EXPECT_TRUE(std::equal(scales.begin(), scales.end(), by_ref.parts().scales, same_bits)) << i;
+      EXPECT_EQ(codes, by_ref.codes()) << i;
     }
   }
 }
 
 TEST(CudaKernels, BothOperandsOfMxFromOneReadAreThoseOfRef) {
   const Operand stochastic = operand_of("mxfp4").rounded_by(Rounding::stochastic);
-  expect_both(operand_of("mxfp8_e4m3"), 0, 0);
-  expect_both(stochastic, 0, 0);
-  expect_both(stochastic, 0, 64);
-  expect_both(stochastic, 32, 16);
+  for (const char* name : {"mxfp4", "mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e2m3"}) {
+    expect_both(operand_of(name), {64, 96}, true);
+    expect_both(operand_of(name), {37, 75}, false);
+  }
+  expect_both(operand_of("mxfp4"), {1, 1}, true);
+  expect_both(stochastic, {75, 150}, false);
+  expect_both(stochastic, {75, 150}, false, {0, 64});
+  expect_both(stochastic, {75, 150}, false, {32, 16});
+}
+
+TEST(CudaKernels, MxDrawsAndRulesAreThoseOfRef) {
+  Operand cast = operand_of("mxfp4");
+  cast.rounding = Rounding::stochastic;
+  cast.prescale = 0.75f;
+  for (const int bits : {8, 16, 32}) {
+    cast.sr_bits = bits;
+    expect_both(cast, {40, 70}, true);
+  }
+  cast = operand_of("mxfp8_e4m3");
+  for (const ScaleRule rule : {ScaleRule::rceil, ScaleRule::ceil, ScaleRule::even}) {
+    cast.scale_rule = rule;
+    expect_both(cast, {40, 70}, true);
+  }
 }
 
 // ---------------------------------------------------------------- updates
