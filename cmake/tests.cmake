@@ -64,8 +64,7 @@ function(ng_link_test name source)
   target_link_libraries(${name} PRIVATE ${libraries})
 endfunction()
 
-# Compilers optimise the code of tests in a third of the time they take for it: only where tests
-# themselves compute much.
+# Optimising is a third of what compilers take for tests: only where those compute much themselves.
 set(NG_TEST_OPTIONS -O0 $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>)
 set(NG_COMPUTING "^(backend|conformance|cuda|format|math|numbers)$")
 # Headers that take up to half of the time to compile a test, compiled once. Where GCC 12 reads them
@@ -76,6 +75,18 @@ target_compile_options(ng_test_headers PRIVATE ${NG_TEST_OPTIONS})
 target_precompile_headers(ng_test_headers PRIVATE <gtest/gtest.h> src/base/json.h)
 set_target_properties(ng_test_headers PROPERTIES EXPORT_COMPILE_COMMANDS OFF  # not for clang-tidy
                                                  NG_OF_TESTS ON)
+
+# Compiles the test program `name` as those of a folder below src/ or tests/.
+function(ng_compile_test name folder)
+  target_compile_options(${name} PRIVATE ${NG_TEST_OPTIONS})
+  if(folder MATCHES "${NG_COMPUTING}")
+    target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
+  if(NG_SANITIZE OR NOT folder MATCHES "${NG_COMPUTING}")  # of the same options
+    target_precompile_headers(${name} REUSE_FROM ng_test_headers)
+  endif()
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${NG_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+endfunction()
 
 # What tests of several folders share. It names no library: each test has those that its part needs.
 file(GLOB support CONFIGURE_DEPENDS tests/support/*.cc)
@@ -94,15 +105,8 @@ function(ng_add_test_program name folder sources)
   ng_link_test(${name} ${first})
   target_link_libraries(${name} PRIVATE GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE NG_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-  target_compile_options(${name} PRIVATE ${NG_TEST_OPTIONS})
-  if(folder MATCHES "${NG_COMPUTING}")
-    target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
-  endif()
-  if(NG_SANITIZE OR NOT folder MATCHES "${NG_COMPUTING}")  # of the same options
-    target_precompile_headers(${name} REUSE_FROM ng_test_headers)
-  endif()
-  set_target_properties(${name} PROPERTIES UNITY_BUILD ${NG_UNITY} UNITY_BUILD_BATCH_SIZE 8
-                                           NG_OF_TESTS ON)
+  ng_compile_test(${name} ${folder})
+  set_target_properties(${name} PROPERTIES NG_OF_TESTS ON)
   set(tests ${name})
   if(name MATCHES "^(e2e|train)_test$")  # long: in parts beside each other
     set(tests ${name}_part0 ${name}_part1 ${name}_part2 ${name}_part3)
@@ -181,10 +185,8 @@ if(TARGET ng_cards)
   target_link_libraries(card_test PRIVATE ng_test_support ${NG_LIBRARIES} GTest::gtest_main
                                           ng_cards)
   target_compile_definitions(card_test PRIVATE NG_SOURCE_DIR=".")
-  target_compile_options(card_test PRIVATE ${NG_TEST_OPTIONS})
-  target_precompile_headers(card_test REUSE_FROM ng_test_headers)
-  set_target_properties(card_test PROPERTIES UNITY_BUILD ${NG_UNITY} UNITY_BUILD_BATCH_SIZE 8
-                                             EXPORT_COMPILE_COMMANDS OFF)  # others' sources
+  ng_compile_test(card_test conformance)
+  set_target_properties(card_test PROPERTIES EXPORT_COMPILE_COMMANDS OFF)  # others' sources
 endif()
 list(JOIN NG_FOLDERS "," folders)
 target_compile_definitions(layout_test PRIVATE NG_FOLDERS="${folders},cli")

@@ -19,6 +19,13 @@ struct ElementCast {
   const ElementFormat* format = nullptr;
   Overflow overflow = Overflow::saturate;
 
+  /// Without scale.
+  [[nodiscard]] Operand operand() const {
+    Operand operand;
+    operand.element = format;
+    operand.overflow = overflow;
+    return operand;
+  }
   [[nodiscard]] std::string text() const {
     return std::string(format->short_name) +
            (overflow == Overflow::special ? " special" : " saturate");
@@ -68,8 +75,7 @@ class CpuCaster {
  private:
   static EncodeJob job(const ElementCast& cast, int64_t rows, int64_t cols) {
     EncodeJob job;
-    job.cast.element = cast.format;
-    job.cast.overflow = cast.overflow;
+    job.cast = cast.operand();
     job.rows = rows;
     job.cols = cols;
     return job;
