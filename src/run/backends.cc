@@ -10,12 +10,6 @@
 #include "run/backend_rows.h"
 
 namespace ng {
-namespace {
-
-constexpr std::string_view kCard = "cuda";  ///< known where it is not built, too
-
-}  // namespace
-
 std::vector<std::string_view> backend_names() {
   std::vector<std::string_view> names;
   for (const BackendRow& row : backend_rows()) names.push_back(row.name);
@@ -42,7 +36,7 @@ std::unique_ptr<Backend> make_backend(std::string_view name, Threads threads, ui
                    .remedy = "no --thread-order or cuda.thread_order, or an emulated card"});
     return row.make({threads, thread_order, device.value_or(launch().local_rank)});
   }
-  if (name == kCard)
+  if (name == "cuda")  // known where it is not built, too
     throw Error({.place = "--backend",
                  .problem = "cuda is not built into this program",
                  .remedy = "a build with -DNG_CUDA=ON, where nvcc of CUDA 13 is"});

@@ -207,9 +207,7 @@ void declare_recipes(Flags flags, RecipesArgs& args) {
       throw WrongFlags("--markdown prints the list: without NAME");
     if (args.explain && (args.json || args.name.empty() || !args.step.model.empty()))
       throw WrongFlags("--explain goes with NAME, without --model or --json");
-    if (args.step.model.empty() && !args.step.base.empty())
-      throw WrongFlags("--base: goes with --model");
-    for (const char* flag : {"--phase", "--backend", "--threads"})
+    for (const char* flag : {"--base", "--phase", "--backend", "--threads"})
       if (args.step.model.empty() && flags.is_given(flag))
         throw WrongFlags(fmt::format("{}: goes with --model", flag));
   });
