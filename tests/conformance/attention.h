@@ -20,6 +20,7 @@ struct Case {
   float size;            // of q and k: how peaked the softmax is
   int64_t document = 0;  // keys of each, the first begins at 0; 0: all are of one
   Compute probabilities = Compute::fp32;
+  bool has_wide_outputs = false;  // FP32, whatever is read
 };
 
 inline std::string text(const Case& c) {
@@ -40,10 +41,16 @@ struct Inputs {
   explicit Inputs(const Case& which) : c(which) {
     const AttentionShape& s = c.shape;
     const int64_t tokens = s.sequences * s.length, keys = s.sequences * s.kv_stride;
-    q = Matrix(tokens, int64_t{s.heads} * s.head_dim, 5, 1).fill_uniform(60, c.size);
-    k = Matrix(keys, int64_t{s.kv_heads} * s.head_dim, 3, 2).fill_uniform(61, c.size);
-    v = Matrix(keys, int64_t{s.kv_heads} * s.head_dim, 3, 3).fill_uniform(62, 2);
-    dout = Matrix(tokens, int64_t{s.heads} * s.head_dim).fill_uniform(63, 2);
+    // Of multiples of eight, rows begin where matrix units and vectors like them to.
+    const bool is_even = s.head_dim % 8 == 0;
+    const auto matrix = [&](int64_t rows, int heads, int64_t guards, int64_t unaligned) {
+      return Matrix(rows, int64_t{heads} * s.head_dim, is_even ? 8 : guards,
+                    is_even ? 8 : unaligned);
+    };
+    q = matrix(tokens, s.heads, 5, 1).fill_uniform(60, c.size);
+    k = matrix(keys, s.kv_heads, 3, 2).fill_uniform(61, c.size);
+    v = matrix(keys, s.kv_heads, 3, 3).fill_uniform(62, 2);
+    dout = matrix(tokens, s.heads, 0, 0).fill_uniform(63, 2);
     for (int64_t row = 0; c.document > 0 && row < tokens; ++row) {
       const int64_t position = s.first + row % s.length;
       first_keys.push_back(static_cast<int32_t>(position - position % c.document));
@@ -55,10 +62,18 @@ struct Inputs {
     const int64_t of_window = s.window == 0 ? 0 : s.first + row % s.length + 1 - s.window;
     return std::max(of_document, of_window);
   }
+  /// Of q, k, v, dout.
   [[nodiscard]] double in(const Matrix& x, int64_t row, int64_t head, int64_t i) const {
     return read(x.at(row, head * c.shape.head_dim + i), c.storage);
   }
+  [[nodiscard]] double in_out(const Matrix& out, int64_t row, int64_t head, int64_t i) const {
+    return c.has_wide_outputs ? out.at(row, head * c.shape.head_dim + i) : in(out, row, head, i);
+  }
 };
+
+inline Tensor output(const Place& with, const Inputs& x, const Matrix& like) {
+  return x.c.has_wide_outputs ? with.fp32(like) : with.activation(like);
+}
 
 /// out and lse of `ref`, which every backward pass gets, so that only its own errors count.
 struct Forward {
@@ -66,7 +81,7 @@ struct Forward {
 };
 
 inline Forward forward(const Place& with, const Inputs& x) {
-  Tensor out = with.activation(Matrix(x.q.rows(), x.q.cols(), 1));
+  Tensor out = output(with, x, Matrix(x.q.rows(), x.q.cols(), 1));
   Tensor lse = with.fp32(Matrix(x.q.rows(), x.c.shape.heads, 2));
   const Buffer<int32_t> first_keys = with.buffer(x.first_keys);
   with.execute(Attention{.out = out,
@@ -83,15 +98,15 @@ inline Forward forward(const Place& with, const Inputs& x) {
 inline Results run(const Place& with, const Inputs& x, const Forward& known) {
   const Forward own = forward(with, x);
   const Buffer<int32_t> first_keys = with.buffer(x.first_keys);
-  Tensor dq = with.activation(Matrix(x.q.rows(), x.q.cols(), 2));
+  Tensor dq = output(with, x, Matrix(x.q.rows(), x.q.cols(), 2));
   // Rows past kv_length keep this.
-  Tensor dk = with.activation(Matrix(x.k.rows(), x.k.cols(), 1, 3).fill(-7));
-  Tensor dv = with.activation(Matrix(x.v.rows(), x.v.cols()).fill(-7));
+  Tensor dk = output(with, x, Matrix(x.k.rows(), x.k.cols(), 1, 3).fill(-7));
+  Tensor dv = output(with, x, Matrix(x.v.rows(), x.v.cols()).fill(-7));
   with.execute(AttentionBackward{.dq = dq,
                                  .dk = dk,
                                  .dv = dv,
                                  .dout = with.activation(x.dout),
-                                 .out = with.activation(known.out),
+                                 .out = output(with, x, known.out),
                                  .lse = with.fp32(known.lse),
                                  .q = with.activation(x.q),
                                  .k = with.activation(x.k),
@@ -140,15 +155,21 @@ class Bounds {
     double value, size;
   };
 
-  Dot dot(const Matrix& a, int64_t row_a, int64_t head_a, const Matrix& b, int64_t row_b,
-          int64_t head_b) const {
+  /// Of as many terms as a head has values.
+  template <class Term>
+  Dot sum_of(const Term& term_at) const {
     Dot sum{0, 0};
     for (int64_t i = 0; i < s_.head_dim; ++i) {
-      const double term = x_.in(a, row_a, head_a, i) * x_.in(b, row_b, head_b, i);
+      const double term = term_at(i);
       sum.value += term;
       sum.size += std::abs(term);
     }
     return sum;
+  }
+  Dot dot(const Matrix& a, int64_t row_a, int64_t head_a, const Matrix& b, int64_t row_b,
+          int64_t head_b) const {
+    return sum_of(
+        [&](int64_t i) { return x_.in(a, row_a, head_a, i) * x_.in(b, row_b, head_b, i); });
   }
 
   void add_query(int64_t sequence, int64_t head, int64_t i) {
@@ -167,7 +188,9 @@ class Bounds {
           {scale * qk.value, kUnit * ((d + 3) * scale * qk.size + 2 * std::abs(scale * qk.value))});
       worst = std::max(worst, scores.back().error);
     }
-    const Dot mean = dot(x_.dout, row, head, known_.out, row, head);
+    const Dot mean = sum_of([&](int64_t c) {
+      return x_.in(x_.dout, row, head, c) * x_.in_out(known_.out, row, head, c);
+    });
     const double mean_error = (d + 3) * kUnit * mean.size;
     bound_["lse"].at(row, head) =
         static_cast<float>(worst + terms + 8 * kUnit * (1 + std::abs(lse)));
@@ -212,20 +235,45 @@ class Bounds {
   std::map<std::string, Matrix> bound_;
 };
 
+/// Results of ref and bounds for them.
+struct Expected {
+  explicit Expected(const Case& c)
+      : x(c),
+        known(forward({reference(), c.storage}, x)),
+        want(run({reference(), c.storage}, x, known)),
+        bounds(x, known) {}
+
+  Inputs x;
+  Forward known;
+  Results want;
+  Bounds bounds;
+};
+
 /// An emulated card takes one of `card_every` cases.
 inline void check(const Case& c, int card_every = 1) {
-  const Inputs x(c);
-  const Place ref{reference(), c.storage};
-  const Forward known = forward(ref, x);
-  const Results want = run(ref, x, known);
-  const Bounds bounds(x, known);
+  const Expected e(c);
   conform(
-      text(c), c.storage, [&](const Place& with) { return run(with, x, known); },
+      text(c), c.storage, [&](const Place& with) { return run(with, e.x, e.known); },
       [&](const std::string& name, int64_t row, int64_t col) {
-        const double bound = bounds(name, row, col);
-        return name == "lse" ? bound : with_bf16(bound, want.at(name).at(row, col), c.storage);
+        const double bound = e.bounds(name, row, col);
+        return name == "lse" ? bound : with_bf16(bound, e.want.at(name).at(row, col), c.storage);
       },
       {.card_every = card_every, .multiplies = true});
+}
+
+/// Matrix units, which add with twice the error of FP32 for each product (backend/sum_bound.h):
+/// tensors of BF16 whose results are FP32, so that no rounding hides what they lose.
+inline void check_units(Case c) {
+  c.has_wide_outputs = true;
+  const Expected e(c);
+  for (const Target& target : targets()) {
+    if (!has_units(target.backend)) continue;
+    SCOPED_TRACE(fmt::format("{} {}", target.label(), text(c)));
+    compare(run({backend_of(target), c.storage}, e.x, e.known), e.want,
+            [&](const std::string& name, int64_t row, int64_t col) {
+              return 2 * e.bounds(name, row, col);
+            });
+  }
 }
 
 inline const AttentionShape kAttentionShapes[] = {
@@ -285,6 +333,14 @@ inline const AttentionShape kAttentionShapes[] = {
      .heads = 4,
      .kv_heads = 1,
      .head_dim = 33},
+    {.sequences = 1,
+     .length = 70,
+     .kv_length = 140,
+     .kv_stride = 144,
+     .first = 69,
+     .heads = 2,
+     .kv_heads = 1,
+     .head_dim = 128},
     {.sequences = 3,
      .length = 17,
      .kv_length = 30,

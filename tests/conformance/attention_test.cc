@@ -25,9 +25,22 @@ TEST(Conformance, AttentionWithBf16Probabilities) {
           check({shape, storage, size, document, Compute::bf16}, 3);
 }
 
+TEST(Conformance, AttentionByMatrixUnits) {
+  for (const AttentionShape& shape : kAttentionShapes)
+    for (const int64_t window : {0, 20})
+      for (const Compute probabilities : {Compute::fp32, Compute::bf16})
+        if (shape.head_dim % 8 == 0)
+          check_units({with_window(shape, window), Storage::bf16, 3.0f, 50, probabilities});
+}
+
 /// What tests of single values are done with: tensors and probabilities both FP32, or both BF16.
 constexpr std::pair<Storage, Compute> kNumbers[] = {{Storage::fp32, Compute::fp32},
                                                     {Storage::bf16, Compute::bf16}};
+/// Of BF16 such that matrix units take them.
+AttentionShape with_heads_for(Storage storage, AttentionShape shape) {
+  shape.head_dim = storage == Storage::bf16 ? 24 : 20;
+  return shape;
+}
 
 Matrix rows_of(const Matrix& x, int64_t first, int64_t count) {
   Matrix part(count, x.cols());
@@ -118,7 +131,7 @@ TEST(Conformance, AttentionDoesNotSeeTheFuture) {
   for (const auto& [storage, probabilities] : kNumbers)
     for (const int64_t bad : {1, 13, 64, 77})
       for (const bool in_values : {false, true}) {
-        Inputs x({s, storage, 2, 0, probabilities});
+        Inputs x({with_heads_for(storage, s), storage, 2, 0, probabilities});
         (in_values ? x.v : x.k).at(bad, 7) = std::numeric_limits<float>::quiet_NaN();
         const Forward known = forward({reference(), storage}, x);
         for (const Target& target : targets()) {
@@ -145,7 +158,7 @@ TEST(Conformance, AttentionBackwardKeepsNanToTheKeysSeen) {
                          .head_dim = 20};
   for (const auto& [storage, probabilities] : kNumbers)
     for (const int64_t bad : {0, 12, 63, 70}) {
-      Inputs x({s, storage, 2, 0, probabilities});
+      Inputs x({with_heads_for(storage, s), storage, 2, 0, probabilities});
       x.q.at(bad, 7) = std::numeric_limits<float>::quiet_NaN();
       const Forward known = forward({reference(), storage}, x);
       for (const Target& target : targets()) {

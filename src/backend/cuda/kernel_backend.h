@@ -17,6 +17,10 @@ concept Performed = requires(Stream stream, const Op& op) {
   perform(stream, op);
 };
 template <class Op>
+concept PerformedWithUnits = requires(Stream stream, const Op& op, const WithUnits& with) {
+  perform(stream, op, with);
+};
+template <class Op>
 concept PerformedInScratch = requires(Stream stream, const Op& op, const Scratch& scratch) {
   perform(stream, op, scratch);
 };
@@ -100,7 +104,10 @@ class KernelBackend : public Backend {
     Scratch scratch;
     Units* units;
 
-    void operator()(const Gemm& op) const { perform(stream, op, {units, scratch}); }
+    template <PerformedWithUnits Op>
+    void operator()(const Op& op) const {
+      perform(stream, op, WithUnits{units, scratch});
+    }
     template <Performed Op>
     void operator()(const Op& op) const {
       perform(stream, op);

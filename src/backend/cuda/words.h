@@ -8,6 +8,8 @@
 //   __syncthreads __syncwarp __shfl_sync __shfl_xor_sync __shfl_up_sync __shfl_down_sync
 //   __ballot_sync __any_sync __all_sync
 //   atomicAdd atomicMin atomicMax atomicAnd atomicOr atomicExch atomicCAS, of integers
+//   mma_bf16 ldmatrix ldmatrix_trans    of all lanes of a warp: matrix units, and their factors
+//   exp2_approx
 //   NG_UNROLL                           before a loop over registers, whose indices become
 //                                       constants
 //   NG_ROLLED                           before a loop whose code is long: it is there once
@@ -19,6 +21,16 @@
 
 #include "backend/cuda/card.h"
 #include "backend/cuda/live.h"
+
+namespace ng::cuda {
+
+/// Eight values of BF16 side by side: a row of what ldmatrix reads, and what a thread moves at
+/// once.
+struct alignas(16) Quad {
+  uint32_t words[4];
+};
+
+}  // namespace ng::cuda
 
 #if defined(__CUDACC__)
 
@@ -53,9 +65,38 @@ void launch(Stream stream, const LaunchShape& shape, Args... args) {
       args...);
 }
 
+/// 2^x to 2^-22 of itself, below the normal numbers 0. [PTX ISA 9.0, ex2]
+__device__ inline float exp2_approx(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// [PTX ISA 9.0, "Matrix multiply-accumulate operation using mma instruction", m16n8k16, and
+// ldmatrix; kernels/fragments.h says which lane holds what]
+__device__ inline void mma_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+__device__ inline void ldmatrix(uint32_t (&r)[4], const Quad* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(row)))
+               : "memory");
+}
+__device__ inline void ldmatrix_trans(uint32_t (&r)[4], const Quad* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(row)))
+               : "memory");
+}
+
 }  // namespace ng::cuda
 
 #else
+#include "backend/cuda/emulated/matrix_words.h"
 #include "backend/cuda/emulated/words.h"
 #endif
 

@@ -141,6 +141,18 @@ void Block::release(int warp, const Meeting& meeting) {
   meeting_[static_cast<size_t>(warp)] &= ~lanes;
   ready_[static_cast<size_t>(warp)] |= lanes;
   if (meeting.what == Together::sync) order_by_sync(warp, lanes);
+  if (meeting.what == Together::matrices) do_work(warp, meeting);
+}
+
+/// By matrix units, which take a whole warp.
+void Block::do_work(int warp, const Meeting& meeting) {
+  if (alive_[static_cast<size_t>(warp)] != ~0u || meeting.mask != ~0u)
+    throw fault(fmt::format("{}: matrix units without all lanes of the warp, which has {:#x}",
+                            text_of(meeting.place), alive_[static_cast<size_t>(warp)]));
+  std::array<WarpWork*, kWarp> lanes{};
+  for (int lane = 0; lane < kWarp; ++lane)
+    lanes[static_cast<size_t>(lane)] = at_lane(warp, lane).meeting.work;
+  meeting.work->done_by(lanes);
 }
 
 /// What any of them did is now before what each of them will do.

@@ -30,15 +30,22 @@ struct Place {
 };
 
 /// What the lanes of a warp do together.
-enum class Together : uint8_t { sync, shuffle, ballot };
+enum class Together : uint8_t { sync, shuffle, ballot, matrices };
+
+/// What a warp does by its matrix units, of which each lane holds a part.
+struct WarpWork {
+  /// Of lanes 0 ... 31.
+  void (*done_by)(const std::array<WarpWork*, kWarp>& lanes) = nullptr;
+};
 
 /// A lane's part in it. Lanes meet where mask, place and what they do are the same.
 struct Meeting {
   Together what = Together::sync;
   uint32_t mask = 0;
   Place place;
-  uint64_t value = 0;  ///< shuffle: given to others; ballot: 0 or 1
-  int source = 0;      ///< shuffle: the lane whose value is taken
+  uint64_t value = 0;        ///< shuffle: given to others; ballot: 0 or 1
+  int source = 0;            ///< shuffle: the lane whose value is taken
+  WarpWork* work = nullptr;  ///< matrices: its lane's
 };
 
 /// A CUDA thread.
@@ -96,6 +103,7 @@ class Block {
   [[nodiscard]] std::string where(const Thread& thread) const;
   void check_meeting(const Thread& me, const Meeting& meeting);
   void release(int warp, const Meeting& meeting);
+  void do_work(int warp, const Meeting& meeting);
   void order_by_sync(int warp, uint32_t lanes);
 
   std::string kernel_;

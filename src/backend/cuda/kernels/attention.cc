@@ -1,12 +1,12 @@
-// (Grouped-query) causal attention in FP32. Forward and dq take a warp for each query of a head,
-// dk and dv a warp for each key of a kv head: who owns a value adds to it alone, in one order. A
-// warp looks at 32 keys (queries) at a time, one a lane, and then adds their vectors, each lane
-// its own columns. [Dao et al. 2022, Algorithm 1 and appendix B.2]
+// (Grouped-query) causal attention: by matrix units where they take it, and by FP32 arithmetic all
+// else and what they leave. Of the latter forward and dq take a warp for each query of a head, dk
+// and dv a warp for each key of a kv head: who owns a value adds to it alone, in one order. A warp
+// looks at 32 keys (queries) at a time, one a lane, and then adds their vectors, each lane its own
+// columns. [Dao et al. 2022, Algorithm 1 and appendix B.2]
 #include <cmath>
 #include <limits>
 
-#include "backend/cuda/kernels/perform.h"
-#include "backend/cuda/kernels/values.h"
+#include "backend/cuda/kernels/attention.h"
 #include "backend/layer_checks.h"
 #include "math/exp.h"
 #include "math/log.h"
@@ -30,31 +30,19 @@ __device__ inline float dot_of(const HeadPart& a, const HeadPart& b, int n) {
   return sum;
 }
 
+__device__ inline HeadPart query_of(const Heads& heads, const Source& x, int64_t row,
+                                    int64_t head) {
+  return {x, row, heads.query_col(head)};
+}
+/// Of key 0 of the sequence of a query's row.
+__device__ inline HeadPart key_of(const Heads& heads, const Source& x, int64_t row, int64_t head) {
+  return {x, heads.keys_row(row), heads.kv_head(head) * heads.s.head_dim};
+}
+
 /// What of P or dS enters a product.
 __device__ inline float factor_of(float x, bool is_rounded) {
   return is_rounded ? round_to_bf16(x) : x;
 }
-
-/// Where heads lie, and who sees whom.
-struct Heads {
-  AttentionShape s;
-  const int32_t* first_keys;  ///< null: 0 for all
-  float scale;                ///< 1/sqrt(head_dim)
-  bool are_rounded;           ///< probabilities, and slopes of scores
-
-  [[nodiscard]] __device__ HeadPart query(const Source& x, int64_t row, int64_t head) const {
-    return {x, row, head * s.head_dim};
-  }
-  [[nodiscard]] __device__ HeadPart key(const Source& x, int64_t row, int64_t head) const {
-    return {x, row / s.length * s.kv_stride, head * s.kv_heads / s.heads * s.head_dim};
-  }
-  /// The first key that query i of its sequence, in this row, sees; the last is first + i.
-  [[nodiscard]] __device__ int64_t first_key(int64_t row, int64_t i) const {
-    const int64_t of_document = first_keys == nullptr ? 0 : first_keys[row];
-    const int64_t of_window = s.window == 0 ? 0 : s.first + i + 1 - s.window;
-    return of_document > of_window ? of_document : of_window;
-  }
-};
 
 /// out and lse of a query of a head.
 struct AttendRow {
@@ -67,8 +55,8 @@ struct AttendRow {
     const int mine = static_cast<int>(threadIdx.x) / kWarp * kWarp;
     const AttentionShape& s = heads.s;
     const int64_t row = unit / s.heads, head = unit % s.heads, i = row % s.length;
-    const HeadPart query = heads.query(q, row, head);
-    HeadPart key = heads.key(k, row, head);
+    const HeadPart query = query_of(heads, q, row, head);
+    HeadPart key = key_of(heads, k, row, head);
     const int64_t keys_row = key.row, end = s.first + i + 1;
     float acc[kColsPerLane] = {};
     float largest = -std::numeric_limits<float>::infinity(), sum = 0;
@@ -123,8 +111,8 @@ struct AttentionInputs {
   };
   [[nodiscard]] __device__ Slope slope_of(int64_t row, int64_t head, const HeadPart& key) const {
     const int d = heads.s.head_dim;
-    const HeadPart dy = heads.query(dout, row, head), value{v, key.row, key.first};
-    const float score = heads.scale * dot_of(heads.query(q, row, head), key, d);
+    const HeadPart dy = query_of(heads, dout, row, head), value{v, key.row, key.first};
+    const float score = heads.scale * dot_of(query_of(heads, q, row, head), key, d);
     const float p = math::exp(score - lse(row, head));
     const float mean = means[row * heads.s.heads + head];
     return {p, p * (dot_of(dy, value, d) - mean) * heads.scale};
@@ -141,7 +129,7 @@ struct QueryGradientRow {
     const int mine = static_cast<int>(threadIdx.x) / kWarp * kWarp;
     const AttentionShape& s = in.heads.s;
     const int64_t row = unit / s.heads, head = unit % s.heads, i = row % s.length;
-    const HeadPart key = in.heads.key(in.k, row, head);
+    const HeadPart key = key_of(in.heads, in.k, row, head);
     const int64_t end = s.first + i + 1;
     float acc[kColsPerLane] = {};
     for (int64_t j0 = in.heads.first_key(row, i); j0 < end; j0 += kWarp) {
@@ -211,6 +199,26 @@ struct KeyGradientRow {
   }
 };
 
+/// Rows of those blocks alone that matrix units left, of which there is one number each.
+template <class Row>
+struct LeftRow {
+  Row row;
+  FlashBlocks blocks;
+  const uint32_t* left;  ///< null: all
+
+  __device__ void operator()(int64_t unit, int lane) const {
+    const auto at = static_cast<uint32_t>(unit), heads = static_cast<uint32_t>(blocks.heads),
+               length = static_cast<uint32_t>(blocks.length);
+    const uint32_t i = at / heads % length, sequence = at / heads / length;
+    if (left == nullptr || left[blocks.of(sequence, at % heads, i)] != 0) row(unit, lane);
+  }
+};
+template <class Row>
+void for_each_left(Stream stream, const FlashBlocks& blocks, const uint32_t* left, const Row& row) {
+  for_each_row(stream, blocks.sequences * blocks.length * blocks.heads,
+               LeftRow<Row>{row, blocks, left});
+}
+
 /// Of attention or its adjoint.
 template <class Operation>
 Heads heads_of(const Operation& op) {
@@ -224,22 +232,45 @@ Heads heads_of(const Operation& op) {
           op.probabilities == Compute::bf16};
 }
 
+/// Whether a head's rows can be moved by quads of BF16.
+template <class... Views>
+bool has_quads(const AttentionShape& s, const Views&... views) {
+  constexpr int kOfQuad = 8, kMostCols = 128;
+  const auto is_so = [](const ConstView& x) {
+    return x.is(bf16_format()) && x.stride % kOfQuad == 0 &&
+           reinterpret_cast<uintptr_t>(x.data) % sizeof(Quad) == 0;
+  };
+  return s.head_dim % kOfQuad == 0 && s.head_dim <= kMostCols && (is_so(views) && ...);
+}
+
 }  // namespace
 
-void perform(Stream stream, const Attention& op) {
+bool is_for_units(const Attention& op) { return has_quads(op.shape, op.q, op.k, op.v); }
+bool is_for_units(const AttentionBackward& op) {
+  return has_quads(op.shape, op.q, op.k, op.v, op.dout);
+}
+
+void perform(Stream stream, const Attention& op, const WithUnits& with) {
   NG_CHECK(same_shape(op.out, op.q) && op.lse.rows == op.q.rows && op.lse.cols == op.shape.heads,
            op.out.rows, op.out.cols, op.lse.rows, op.lse.cols);
   constexpr std::string_view kName = Attention::kName;
-  const AttendRow row{heads_of(op),
+  const Heads heads = heads_of(op);
+  const FlashBlocks blocks = query_blocks(op.shape);
+  uint32_t* left = nullptr;
+  if (with.units != nullptr && is_for_units(op)) {
+    left = with.scratch.take<uint32_t>(kName, blocks.count());
+    flash_attention(stream, op, heads, left);
+  }
+  const AttendRow row{heads,
                       target_of(kName, op.out),
                       target_of(kName, op.lse),
                       source_of(kName, op.q, op.out),
                       source_of(kName, op.k, op.out),
                       source_of(kName, op.v, op.out)};
-  for_each_row(stream, op.q.rows * op.shape.heads, row);
+  for_each_left(stream, blocks, left, row);
 }
 
-void perform(Stream stream, const AttentionBackward& op, const Scratch& scratch) {
+void perform(Stream stream, const AttentionBackward& op, const WithUnits& with) {
   NG_CHECK(same_shape(op.dq, op.q) && same_shape(op.dout, op.q) && same_shape(op.out, op.q) &&
                same_shape(op.dk, op.k) && same_shape(op.dv, op.v) && op.lse.rows == op.q.rows &&
                op.lse.cols == op.shape.heads,
@@ -248,16 +279,24 @@ void perform(Stream stream, const AttentionBackward& op, const Scratch& scratch)
   constexpr std::string_view kName = AttentionBackward::kName;
   const auto read = [&](const ConstView& x) { return source_of(kName, x, op.dq); };
   const AttentionShape& s = op.shape;
-  auto* means = scratch.take<float>(kName, op.q.rows * s.heads);
+  const FlashBlocks queries = query_blocks(s), keys = key_blocks(s);
+  const int64_t rows = op.q.rows * s.heads;
+  auto* means = with.scratch.take<float>(kName, rows);
   const AttentionInputs in{heads_of(op), read(op.dout), source_of(kName, op.lse),
                            read(op.q),   read(op.k),    read(op.v),
                            means};
   for_each_place(stream, op.q.rows, s.heads, MeanOfSlopes{s, in.dout, read(op.out), means});
-  const KeyGradientRow<true> of_keys{in, target_of(kName, op.dk)};
-  const KeyGradientRow<false> of_values{in, target_of(kName, op.dv)};
-  for_each_row(stream, op.q.rows * s.heads, QueryGradientRow{in, target_of(kName, op.dq)});
-  for_each_row(stream, s.sequences * s.kv_length * s.kv_heads, of_keys);
-  for_each_row(stream, s.sequences * s.kv_length * s.kv_heads, of_values);
+  uint32_t *left_queries = nullptr, *left_keys = nullptr;
+  if (with.units != nullptr && is_for_units(op)) {
+    const Scratch behind = with.scratch.behind<float>(rows);
+    left_queries = behind.take<uint32_t>(kName, queries.count() + keys.count());
+    left_keys = left_queries + queries.count();
+    flash_query_gradients(stream, op, in.heads, means, left_queries);
+    flash_key_gradients(stream, op, in.heads, means, left_keys);
+  }
+  for_each_left(stream, queries, left_queries, QueryGradientRow{in, target_of(kName, op.dq)});
+  for_each_left(stream, keys, left_keys, KeyGradientRow<true>{in, target_of(kName, op.dk)});
+  for_each_left(stream, keys, left_keys, KeyGradientRow<false>{in, target_of(kName, op.dv)});
 }
 
 }  // namespace ng::cuda

@@ -61,9 +61,15 @@ void perform(Stream stream, const AddNonfinite& op);
 void perform(Stream stream, const Norm& op);
 void perform(Stream stream, const NormBackward& op, const Scratch& scratch);
 
-// attention.cc: FP32, scores of 32 keys at a time
-void perform(Stream stream, const Attention& op);
-void perform(Stream stream, const AttentionBackward& op, const Scratch& scratch);
+/// What a product may be computed with.
+struct WithUnits {
+  Units* units = nullptr;  ///< null: plain kernels; those of gemm.cc have the bits of ref
+  Scratch scratch;
+};
+
+// attention.cc: FP32, scores of 32 keys at a time; flash_attention.cc by units
+void perform(Stream stream, const Attention& op, const WithUnits& with);
+void perform(Stream stream, const AttentionBackward& op, const WithUnits& with);
 
 // loss.cc: exponentials in FP32, their sums in FP64
 void perform(Stream stream, const CrossEntropy& op);
@@ -71,12 +77,6 @@ void perform(Stream stream, const CrossEntropyLoss& op);
 
 // preference.cc: the bits of ref
 void perform(Stream stream, const PreferenceLoss& op, const Scratch& scratch);
-
-/// What a product may be computed with.
-struct WithUnits {
-  Units* units = nullptr;  ///< null: the kernels of gemm.cc, with the bits of ref
-  Scratch scratch;
-};
 
 // operand.cc, block_operand.cc, one_scale.cc, turn_back.cc, gemm.cc without units: the bits of ref
 void perform(Stream stream, const Prepare& op, const Scratch& scratch);

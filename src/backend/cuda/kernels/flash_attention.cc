@@ -1,0 +1,183 @@
+// Causal attention by matrix units: a block takes 64 queries of a head, a warp 16 of them, and goes
+// through the keys that they see by 64. Scores are products of BF16 summed in FP32; probabilities
+// enter theirs rounded to BF16, or, where FP32 is wanted, as three such. What a query is given
+// depends on the keys that it sees alone, not on other queries. [Dao 2023, Algorithm 1]
+#include <limits>
+
+#include "backend/cuda/kernels/fragments.h"
+#include "math/log.h"
+
+namespace ng::cuda {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr double kLn2 = 0.6931471805599453;
+
+/// Of a lane's queries: the softmax so far, of scores times log2 e.
+struct Softmax {
+  float largest[2] = {-kInfinity, -kInfinity}, sums[2] = {};
+};
+
+/// out and lse of a block of queries. kCols: of a head, at most.
+template <int kCols>
+struct FlashForward {
+  static constexpr int kBlocks = flash_blocks(kCols);
+  static constexpr int kSteps = kCols / 16, kChunks = kFlashRows / 16;
+  enum { keys, values };  // tiles
+
+  FlashBlocks blocks;
+  Heads heads;
+  Target out, lse;
+  Source q, k, v;
+  uint32_t* left;
+
+  __device__ void operator()() const {
+    NG_SHARED_DYNAMIC(Quad, tiles);
+    const FlashPlace at(blocks);
+    const AttentionShape& s = heads.s;
+    const int warp = static_cast<int>(threadIdx.x) / kWarp, d = s.head_dim;
+    const int mine = warp * kWarpRows, start = static_cast<int>(s.first) + at.first;
+    const int64_t row = at.sequence * s.length + at.first, kv_col = heads.kv_head(at.head) * d;
+    uint32_t query[kSteps][4];
+    load_tile<kCols>(tiles, keys, q, row, heads.query_col(at.head), at.rows, d);
+    __syncthreads();
+    NG_UNROLL
+    for (int step = 0; step < kSteps; ++step)
+      load_rows<kCols>(query[step], tiles, keys, mine, step);
+    LaneQueries own;
+    NG_UNROLL
+    for (int of = 0; of < 2; ++of) {
+      const int i = mine + static_cast<int>(threadIdx.x) % kWarp / 4 + 8 * of;
+      own.set(of, heads, row + i, at.first + i, i < at.rows);
+    }
+    Softmax softmax;
+    float acc[kSteps][2][4] = {};
+    const int end = start + at.rows, warps_last = start + mine + kWarpRows - 1;
+    bool is_odd = false;
+    for (int j = first_tile(heads, row, at); j < end; j += kFlashRows) {
+      const int64_t keys_row = heads.keys_row(row) + j;
+      load_tile<kCols>(tiles, keys, k, keys_row, kv_col, end - j, d);
+      is_odd |= load_tile<kCols>(tiles, values, v, keys_row, kv_col, end - j, d);
+      __syncthreads();
+      if (mine < at.rows && j <= warps_last) attend(acc, softmax, own, tiles, query, j, warps_last);
+      __syncthreads();
+    }
+    if (mine < at.rows) put(acc, softmax, own, at, row + mine);
+    tell_odd(is_odd, left[at.block]);
+  }
+
+ private:
+  /// The keys of a tile, from j on.
+  template <class Tiles>
+  __device__ void attend(float (&acc)[kSteps][2][4], Softmax& softmax, const LaneQueries& own,
+                         const Tiles& tiles, const uint32_t (&query)[kSteps][4], int j,
+                         int last) const {
+    float p[kChunks][2][4] = {};
+    uint32_t b[4];
+    NG_UNROLL
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      if (j + 16 * chunk > last) break;
+      NG_UNROLL
+      for (int step = 0; step < kSteps; ++step) {
+        if (16 * step >= heads.s.head_dim) break;
+        load_turned<kCols>(b, tiles, keys, 16 * chunk, step);
+        multiply_two(p[chunk], query[step], b);
+      }
+    }
+    float rescale[2];
+    to_probabilities(p, softmax, own, rescale, j);
+    NG_UNROLL
+    for (int pair = 0; pair < kSteps; ++pair) NG_UNROLL
+    for (int i = 0; i < 8; ++i) acc[pair][i / 4][i % 4] *= rescale[i % 4 / 2];
+    NG_UNROLL
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      if (j + 16 * chunk > last) break;
+      const Factors factors(p[chunk], heads.are_rounded);
+      NG_UNROLL
+      for (int pair = 0; pair < kSteps; ++pair) {
+        if (16 * pair >= heads.s.head_dim) break;
+        load_straight<kCols>(b, tiles, values, 16 * chunk, pair);
+        factors.multiply(acc[pair], b);
+      }
+    }
+  }
+
+  /// Products of queries and keys become e^(score - largest so far).
+  __device__ void to_probabilities(float (&p)[kChunks][2][4], Softmax& softmax,
+                                   const LaneQueries& own, float (&rescale)[2], int j) const {
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    const float scale = heads.scale * kLog2e;
+    float next[2] = {softmax.largest[0], softmax.largest[1]}, from[2], sums[2] = {};
+    NG_UNROLL
+    for (int i = 0; i < 8 * kChunks; ++i) {
+      const int of = i % 4 / 2;
+      float& score = p[i / 8][i / 4 % 2][i % 4];
+      score = own.see(of, j + 8 * (i / 4) + 2 * (lane % 4) + i % 2) ? score * scale : -kInfinity;
+      next[of] = score > next[of] ? score : next[of];
+    }
+    NG_UNROLL
+    for (int of = 0; of < 2; ++of) {
+      for (const int distance : {1, 2}) {
+        const float other = __shfl_xor_sync(~0u, next[of], distance);
+        next[of] = other > next[of] ? other : next[of];
+      }
+      from[of] = next[of] == -kInfinity ? 0 : next[of];  // no key yet
+      rescale[of] = exp2_approx(softmax.largest[of] - from[of]);
+    }
+    NG_UNROLL
+    for (int i = 0; i < 8 * kChunks; ++i) {
+      const int of = i % 4 / 2;
+      float& score = p[i / 8][i / 4 % 2][i % 4];
+      sums[of] += score = exp2_approx(score - from[of]);
+    }
+    NG_UNROLL
+    for (int of = 0; of < 2; ++of) {
+      softmax.largest[of] = next[of];
+      softmax.sums[of] = std::fma(softmax.sums[of], rescale[of], sums[of]);
+    }
+  }
+
+  __device__ void put(const float (&acc)[kSteps][2][4], const Softmax& softmax,
+                      const LaneQueries& own, const FlashPlace& at, int64_t row) const {
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    NG_UNROLL
+    for (int of = 0; of < 2; ++of) {
+      float sum = softmax.sums[of];
+      for (const int distance : {1, 2}) sum += __shfl_xor_sync(~0u, sum, distance);
+      if (own.last[of] < 0) continue;
+      const int64_t to = row + lane / 4 + 8 * of;
+      NG_UNROLL
+      for (int i = 0; i < 4 * kSteps; ++i) {
+        const int col = 8 * (i / 2) + 2 * (lane % 4) + i % 2;
+        if (col < heads.s.head_dim)
+          out.put(to, heads.query_col(at.head) + col, acc[i / 4][i / 2 % 2][2 * of + i % 2] / sum);
+      }
+      if (lane % 4 == 0)
+        lse.put(to, at.head,
+                static_cast<float>(kLn2 * softmax.largest[of] + math::log(double{sum})));
+    }
+  }
+};
+
+template <int kCols>
+void flash_attention_of(Stream stream, const Attention& op, const Heads& heads, uint32_t* left) {
+  constexpr std::string_view kName = Attention::kName;
+  const FlashBlocks blocks = query_blocks(op.shape);
+  launch<flash<FlashForward<kCols>>>(
+      stream,
+      {.grid = {static_cast<unsigned>(blocks.count())},
+       .block = {kFlashThreads},
+       .shared = 2 * TileShape<kCols>::kSize * sizeof(Quad)},
+      FlashForward<kCols>{blocks, heads, target_of(kName, op.out), target_of(kName, op.lse),
+                          source_of(kName, op.q), source_of(kName, op.k), source_of(kName, op.v),
+                          left});
+}
+
+}  // namespace
+
+void flash_attention(Stream stream, const Attention& op, const Heads& heads, uint32_t* left) {
+  if (heads.s.head_dim <= 64) return flash_attention_of<64>(stream, op, heads, left);
+  flash_attention_of<128>(stream, op, heads, left);
+}
+
+}  // namespace ng::cuda

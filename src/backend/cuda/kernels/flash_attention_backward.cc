@@ -1,0 +1,299 @@
+// The adjoint of causal attention by matrix units, deterministic: a block owns 64 queries of a head
+// and goes through the keys that they see, or owns 64 keys of a kv head and goes through the
+// queries that see them, 16 at a time for each warp. Probabilities are made again of q, k and lse.
+// [Dao 2023, Algorithm 2, in two passes]
+#include <limits>
+#include <type_traits>
+
+#include "backend/cuda/kernels/fragments.h"
+
+namespace ng::cuda {
+namespace {
+
+/// What both passes read.
+struct FlashGradients {
+  FlashBlocks blocks;
+  Heads heads;
+  Source dout, lse, q, k, v;
+  const float* means;
+  uint32_t* left;
+
+  /// Of a query: lse · log2 e.
+  [[nodiscard]] __device__ float lse2(int64_t row, int64_t head) const {
+    return lse(row, head) * kLog2e;
+  }
+  [[nodiscard]] __device__ float mean(int64_t row, int64_t head) const {
+    return means[row * heads.s.heads + head];
+  }
+  /// P and dS, in place of q·k and dout·v, of a query and a key.
+  __device__ void to_slope(float& qk, float& dp, bool sees, float lse2, float mean) const {
+    const float p = exp2_approx(std::fma(qk, heads.scale * kLog2e, -lse2));
+    qk = sees ? p : 0.0f;
+    dp = sees ? p * (dp - mean) * heads.scale : 0.0f;
+  }
+};
+
+/// The 16 rows of a warp, in registers, or where these are too few in a tile.
+template <int kCols>
+struct HeldRows {
+  uint32_t a[kCols / 16][4];
+  template <class Tiles>
+  __device__ void take(const Tiles& tiles, int which, int row) {
+    NG_UNROLL
+    for (int step = 0; step < kCols / 16; ++step)
+      load_rows<kCols>(a[step], tiles, which, row, step);
+  }
+  template <class Tiles>
+  __device__ void read(uint32_t (&to)[4], const Tiles& /* tiles */, int step) const {
+    NG_UNROLL
+    for (int i = 0; i < 4; ++i) to[i] = a[step][i];
+  }
+};
+template <int kCols>
+struct TileRows {
+  int which = 0, row = 0;
+  template <class Tiles>
+  __device__ void take(const Tiles& /* tiles */, int of, int from) {
+    which = of;
+    row = from;
+  }
+  template <class Tiles>
+  __device__ void read(uint32_t (&to)[4], const Tiles& tiles, int step) const {
+    load_rows<kCols>(to, tiles, which, row, step);
+  }
+};
+
+/// Products of a warp's 16 rows with 16 rows of a tile, over a head's columns.
+template <int kCols, class Rows, class Tiles>
+__device__ void multiply_turned(float (&c)[2][4], const Rows& rows, const Tiles& tiles, int which,
+                                int row, int cols) {
+  uint32_t a[4], b[4];
+  NG_UNROLL
+  for (int step = 0; step < kCols / 16; ++step) {
+    if (16 * step >= cols) break;
+    rows.read(a, tiles, step);
+    load_turned<kCols>(b, tiles, which, row, step);
+    multiply_two(c, a, b);
+  }
+}
+/// sums += factors (16 × 16) · 16 rows of a tile.
+template <int kCols, class Tiles>
+__device__ void multiply_straight(float (&sums)[kCols / 16][2][4], const Factors& factors,
+                                  const Tiles& tiles, int which, int row, int cols) {
+  uint32_t b[4];
+  NG_UNROLL
+  for (int pair = 0; pair < kCols / 16; ++pair) {
+    if (16 * pair >= cols) break;
+    load_straight<kCols>(b, tiles, which, row, pair);
+    factors.multiply(sums[pair], b);
+  }
+}
+
+/// Rows of a warp, g and g + 8 of its 16 of a lane, from `row` of `to` on, as far as there are.
+template <int kCols>
+__device__ void put_rows(const Target& to, int64_t row, int rows, int64_t col, int cols,
+                         const float (&sums)[kCols / 16][2][4]) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  NG_UNROLL
+  for (int i = 0; i < kCols / 2; ++i) {
+    const int r = lane / 4 + i % 4 / 2 * 8, c = 8 * (i / 4) + 2 * (lane % 4) + i % 2;
+    if (r < rows && c < cols) to.put(row + r, col + c, sums[i / 8][i / 4 % 2][i % 4]);
+  }
+}
+
+/// dq of a block of queries.
+template <int kCols>
+struct FlashQueryGradient {
+  static constexpr int kBlocks = flash_blocks(kCols);
+  enum { keys, values, kTiles };
+
+  FlashGradients in;
+  Target dq;
+
+  __device__ void operator()() const {
+    NG_SHARED_DYNAMIC(Quad, tiles);
+    const Heads& heads = in.heads;
+    const AttentionShape& s = heads.s;
+    const FlashPlace at(in.blocks);
+    const int warp = static_cast<int>(threadIdx.x) / kWarp,
+              lane = static_cast<int>(threadIdx.x) % kWarp;
+    const int mine = warp * kWarpRows, d = s.head_dim;
+    const int64_t row = at.sequence * s.length + at.first, col = heads.query_col(at.head);
+    HeldRows<kCols> query, dout;
+    load_tile<kCols>(tiles, keys, in.q, row, col, at.rows, d);
+    load_tile<kCols>(tiles, values, in.dout, row, col, at.rows, d);
+    __syncthreads();
+    query.take(tiles, keys, mine);
+    dout.take(tiles, values, mine);
+    LaneQueries own;
+    float lse2[2] = {}, mean[2] = {};
+    for (int of = 0; of < 2; ++of) {
+      const int i = mine + lane / 4 + 8 * of;
+      own.set(of, heads, row + i, at.first + i, i < at.rows);
+      if (i >= at.rows) continue;
+      lse2[of] = in.lse2(row + i, at.head);
+      mean[of] = in.mean(row + i, at.head);
+    }
+    float sums[kCols / 16][2][4] = {};
+    const int64_t kv_col = heads.kv_head(at.head) * d;
+    const int start = static_cast<int>(s.first) + at.first;
+    const int end = start + at.rows, last = start + mine + kWarpRows - 1;
+    bool is_odd = false;
+    for (int j = first_tile(heads, row, at); j < end; j += kFlashRows) {
+      const int64_t keys_row = heads.keys_row(row) + j;
+      is_odd |= load_tile<kCols>(tiles, keys, in.k, keys_row, kv_col, end - j, d);
+      load_tile<kCols>(tiles, values, in.v, keys_row, kv_col, end - j, d);
+      __syncthreads();
+      NG_ROLLED
+      for (int key = 0; key < kFlashRows && mine < at.rows && j + key <= last; key += 16) {
+        float p[2][4] = {}, ds[2][4] = {};
+        multiply_turned<kCols>(p, query, tiles, keys, key, d);
+        multiply_turned<kCols>(ds, dout, tiles, values, key, d);
+        NG_UNROLL
+        for (int i = 0; i < 8; ++i) {
+          const int of = i % 4 / 2;
+          const bool sees = own.see(of, j + key + i / 4 * 8 + 2 * (lane % 4) + i % 2);
+          in.to_slope(p[i / 4][i % 4], ds[i / 4][i % 4], sees, lse2[of], mean[of]);
+        }
+        multiply_straight<kCols>(sums, Factors(ds, heads.are_rounded), tiles, keys, key, d);
+      }
+      __syncthreads();
+    }
+    put_rows<kCols>(dq, row + mine, at.rows - mine, col, d, sums);
+    tell_odd(is_odd, in.left[at.block]);
+  }
+};
+
+/// Whether any of 64 queries from i on sees a key up to this one: for all lanes of all warps alike.
+__device__ inline bool see_any(const Heads& heads, int64_t row, int i, int key) {
+  bool sees = false;
+  for (int own = static_cast<int>(threadIdx.x) % kWarp;
+       own < kFlashRows && i + own < heads.s.length; own += kWarp)
+    sees |= heads.first_key(row + own, i + own) <= key;
+  return __any_sync(~0u, sees);
+}
+
+/// dk and dv of a block of keys.
+template <int kCols>
+struct FlashKeyGradient {
+  static constexpr int kBlocks = flash_blocks(kCols);
+  static constexpr bool kHoldsValues = kCols <= 64;
+  enum { queries, slopes, values = kHoldsValues ? slopes : slopes + 1 };  // tiles: q, dout
+  static constexpr int kTiles = values + 1;
+  using ValueRows = std::conditional_t<kHoldsValues, HeldRows<kCols>, TileRows<kCols>>;
+
+  FlashGradients in;
+  Target dk, dv;
+
+  __device__ void operator()() const {
+    NG_SHARED_DYNAMIC(Quad, tiles);
+    NG_SHARED(float, lse2s, kFlashRows);
+    NG_SHARED(float, means, kFlashRows);
+    NG_SHARED(int, firsts, kFlashRows);  // the first key that a query sees
+    const Heads& heads = in.heads;
+    const AttentionShape& s = heads.s;
+    const FlashPlace at(in.blocks);
+    const int warp = static_cast<int>(threadIdx.x) / kWarp,
+              lane = static_cast<int>(threadIdx.x) % kWarp;
+    const int mine = warp * kWarpRows, d = s.head_dim;
+    const int64_t row = at.sequence * s.kv_stride + at.first, col = at.head * d;
+    HeldRows<kCols> key;
+    ValueRows value;
+    load_tile<kCols>(tiles, queries, in.k, row, col, at.rows, d);
+    load_tile<kCols>(tiles, values, in.v, row, col, at.rows, d);
+    __syncthreads();
+    key.take(tiles, queries, mine);
+    value.take(tiles, values, mine);
+    float of_keys[kCols / 16][2][4] = {}, of_values[kCols / 16][2][4] = {};
+    const int group = s.heads / s.kv_heads, last_key = at.first + at.rows - 1;
+    const int start = static_cast<int>(s.first), length = static_cast<int>(s.length);
+    // The first query that sees the first key, and the last that a window lets see the last one.
+    const int first = at.first > start ? at.first - start : 0;
+    const int seen = s.window == 0 ? length : last_key + static_cast<int>(s.window) - start;
+    const int end = seen < length ? seen : length;
+    bool is_odd = false;
+    NG_ROLLED
+    for (int head = at.head * group; head < (at.head + 1) * group; ++head) NG_ROLLED
+    for (int i = first / kFlashRows * kFlashRows; i < end; i += kFlashRows) {
+      const int64_t queries_row = at.sequence * s.length + i;
+      if (!see_any(heads, queries_row, i, last_key)) continue;
+      __syncthreads();
+      is_odd |=
+          load_tile<kCols>(tiles, queries, in.q, queries_row, heads.query_col(head), length - i, d);
+      is_odd |= load_tile<kCols>(tiles, slopes, in.dout, queries_row, heads.query_col(head),
+                                 length - i, d);
+      const auto own = static_cast<int>(threadIdx.x);
+      if (own < kFlashRows) {
+        const bool is_there = i + own < length;
+        firsts[own] = is_there ? static_cast<int>(heads.first_key(queries_row + own, i + own))
+                               : std::numeric_limits<int>::max();
+        lse2s[own] = is_there ? in.lse2(queries_row + own, head) : 0;
+        means[own] = is_there ? in.mean(queries_row + own, head) : 0;
+      }
+      __syncthreads();
+      NG_ROLLED
+      for (int query = 0; query < kFlashRows && mine < at.rows; query += 16) {
+        if (start + i + query + 15 < at.first + mine) continue;  // none sees any of these keys
+        float p[2][4] = {}, ds[2][4] = {};
+        multiply_turned<kCols>(p, key, tiles, queries, query, d);
+        multiply_turned<kCols>(ds, value, tiles, slopes, query, d);
+        NG_UNROLL
+        for (int n = 0; n < 8; ++n) {
+          const int of = query + n / 4 * 8 + 2 * (lane % 4) + n % 2;
+          const int j = at.first + mine + lane / 4 + n % 4 / 2 * 8;
+          const bool sees = firsts[of] <= j && j <= start + i + of;
+          in.to_slope(p[n / 4][n % 4], ds[n / 4][n % 4], sees, lse2s[of], means[of]);
+        }
+        multiply_straight<kCols>(of_values, Factors(p, heads.are_rounded), tiles, slopes, query, d);
+        multiply_straight<kCols>(of_keys, Factors(ds, heads.are_rounded), tiles, queries, query, d);
+      }
+    }
+    put_rows<kCols>(dk, row + mine, at.rows - mine, col, d, of_keys);
+    put_rows<kCols>(dv, row + mine, at.rows - mine, col, d, of_values);
+    tell_odd(is_odd, in.left[at.block]);
+  }
+};
+
+FlashGradients gradients_of(const AttentionBackward& op, const FlashBlocks& blocks,
+                            const Heads& heads, const float* means, uint32_t* left) {
+  constexpr std::string_view kName = AttentionBackward::kName;
+  return {blocks,
+          heads,
+          source_of(kName, op.dout),
+          source_of(kName, op.lse),
+          source_of(kName, op.q),
+          source_of(kName, op.k),
+          source_of(kName, op.v),
+          means,
+          left};
+}
+
+template <int kCols, class Gradient>
+void launch_flash(Stream stream, const Gradient& gradient) {
+  launch<flash<Gradient>>(stream,
+                          {.grid = {static_cast<unsigned>(gradient.in.blocks.count())},
+                           .block = {kFlashThreads},
+                           .shared = Gradient::kTiles * TileShape<kCols>::kSize * sizeof(Quad)},
+                          gradient);
+}
+
+}  // namespace
+
+void flash_query_gradients(Stream stream, const AttentionBackward& op, const Heads& heads,
+                           const float* means, uint32_t* left) {
+  const FlashGradients in = gradients_of(op, query_blocks(op.shape), heads, means, left);
+  const Target dq = target_of(AttentionBackward::kName, op.dq);
+  if (heads.s.head_dim <= 64) return launch_flash<64>(stream, FlashQueryGradient<64>{in, dq});
+  launch_flash<128>(stream, FlashQueryGradient<128>{in, dq});
+}
+
+void flash_key_gradients(Stream stream, const AttentionBackward& op, const Heads& heads,
+                         const float* means, uint32_t* left) {
+  const FlashGradients in = gradients_of(op, key_blocks(op.shape), heads, means, left);
+  const Target dk = target_of(AttentionBackward::kName, op.dk);
+  const Target dv = target_of(AttentionBackward::kName, op.dv);
+  if (heads.s.head_dim <= 64) return launch_flash<64>(stream, FlashKeyGradient<64>{in, dk, dv});
+  launch_flash<128>(stream, FlashKeyGradient<128>{in, dk, dv});
+}
+
+}  // namespace ng::cuda
