@@ -35,6 +35,12 @@ inline constexpr Dim3 kLargestGrid = {2147483647, 65535, 65535};
 inline constexpr size_t kDeclaredShared = 48 * 1024;  ///< bytes that a kernel may declare
 inline constexpr int kWarp = 32;
 
+/// Eight values of BF16 side by side: a row of what ldmatrix reads, and what a thread moves at
+/// once.
+struct alignas(16) Quad {
+  uint32_t words[4];
+};
+
 /// All of them, oldest first.
 [[nodiscard]] std::span<const Card> cards();
 /// One of them: 80, 89, 90, 100 or 120.

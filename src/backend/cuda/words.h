@@ -22,16 +22,6 @@
 #include "backend/cuda/card.h"
 #include "backend/cuda/live.h"
 
-namespace ng::cuda {
-
-/// Eight values of BF16 side by side: a row of what ldmatrix reads, and what a thread moves at
-/// once.
-struct alignas(16) Quad {
-  uint32_t words[4];
-};
-
-}  // namespace ng::cuda
-
 #if defined(__CUDACC__)
 
 #include <cuda_runtime.h>

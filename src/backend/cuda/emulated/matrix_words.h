@@ -4,9 +4,10 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 
+#include "backend/cuda/card.h"
 #include "backend/cuda/emulated/block.h"
-#include "backend/cuda/words.h"
 #include "math/exp.h"
 
 namespace ng::cuda {

@@ -2,7 +2,6 @@
 // and goes through the keys that they see, or owns 64 keys of a kv head and goes through the
 // queries that see them, 16 at a time for each warp. Probabilities are made again of q, k and lse.
 // [Dao 2023, Algorithm 2, in two passes]
-#include <limits>
 #include <type_traits>
 
 #include "backend/cuda/kernels/fragments.h"
@@ -173,38 +172,47 @@ __device__ inline bool see_any(const Heads& heads, int64_t row, int i, int key) 
   return __any_sync(~0u, sees);
 }
 
+/// Of a query of a tile, for all keys: which it sees, and the numbers that its slopes need.
+struct TileQuery {
+  int first, last;  ///< keys; first > last where there is no query
+  float lse2, mean;
+};
+
 /// dk and dv of a block of keys.
 template <int kCols>
 struct FlashKeyGradient {
-  static constexpr int kBlocks = flash_blocks(kCols);
+  static constexpr int kBlocks = 2;
   static constexpr bool kHoldsValues = kCols <= 64;
   enum { queries, slopes, values = kHoldsValues ? slopes : slopes + 1 };  // tiles: q, dout
   static constexpr int kTiles = values + 1;
   using ValueRows = std::conditional_t<kHoldsValues, HeldRows<kCols>, TileRows<kCols>>;
+
+  /// A warp's 16 keys, from `first` on.
+  struct Keys {
+    int first = 0;
+    HeldRows<kCols> key;
+    ValueRows value;
+    float dk[kCols / 16][2][4] = {}, dv[kCols / 16][2][4] = {};
+  };
 
   FlashGradients in;
   Target dk, dv;
 
   __device__ void operator()() const {
     NG_SHARED_DYNAMIC(Quad, tiles);
-    NG_SHARED(float, lse2s, kFlashRows);
-    NG_SHARED(float, means, kFlashRows);
-    NG_SHARED(int, firsts, kFlashRows);  // the first key that a query sees
+    NG_SHARED(TileQuery, seers, kFlashRows);
     const Heads& heads = in.heads;
     const AttentionShape& s = heads.s;
     const FlashPlace at(in.blocks);
-    const int warp = static_cast<int>(threadIdx.x) / kWarp,
-              lane = static_cast<int>(threadIdx.x) % kWarp;
-    const int mine = warp * kWarpRows, d = s.head_dim;
+    const int mine = static_cast<int>(threadIdx.x) / kWarp * kWarpRows, d = s.head_dim;
     const int64_t row = at.sequence * s.kv_stride + at.first, col = at.head * d;
-    HeldRows<kCols> key;
-    ValueRows value;
+    Keys own;
+    own.first = at.first + mine;
     load_tile<kCols>(tiles, queries, in.k, row, col, at.rows, d);
     load_tile<kCols>(tiles, values, in.v, row, col, at.rows, d);
     __syncthreads();
-    key.take(tiles, queries, mine);
-    value.take(tiles, values, mine);
-    float of_keys[kCols / 16][2][4] = {}, of_values[kCols / 16][2][4] = {};
+    own.key.take(tiles, queries, mine);
+    own.value.take(tiles, values, mine);
     const int group = s.heads / s.kv_heads, last_key = at.first + at.rows - 1;
     const int start = static_cast<int>(s.first), length = static_cast<int>(s.length);
     // The first query that sees the first key, and the last that a window lets see the last one.
@@ -218,39 +226,57 @@ struct FlashKeyGradient {
       const int64_t queries_row = at.sequence * s.length + i;
       if (!see_any(heads, queries_row, i, last_key)) continue;
       __syncthreads();
-      is_odd |=
-          load_tile<kCols>(tiles, queries, in.q, queries_row, heads.query_col(head), length - i, d);
-      is_odd |= load_tile<kCols>(tiles, slopes, in.dout, queries_row, heads.query_col(head),
-                                 length - i, d);
-      const auto own = static_cast<int>(threadIdx.x);
-      if (own < kFlashRows) {
-        const bool is_there = i + own < length;
-        firsts[own] = is_there ? static_cast<int>(heads.first_key(queries_row + own, i + own))
-                               : std::numeric_limits<int>::max();
-        lse2s[own] = is_there ? in.lse2(queries_row + own, head) : 0;
-        means[own] = is_there ? in.mean(queries_row + own, head) : 0;
-      }
+      is_odd |= load_queries(tiles, seers, queries_row, i, head);
       __syncthreads();
-      NG_ROLLED
-      for (int query = 0; query < kFlashRows && mine < at.rows; query += 16) {
-        if (start + i + query + 15 < at.first + mine) continue;  // none sees any of these keys
-        float p[2][4] = {}, ds[2][4] = {};
-        multiply_turned<kCols>(p, key, tiles, queries, query, d);
-        multiply_turned<kCols>(ds, value, tiles, slopes, query, d);
-        NG_UNROLL
-        for (int n = 0; n < 8; ++n) {
-          const int of = query + n / 4 * 8 + 2 * (lane % 4) + n % 2;
-          const int j = at.first + mine + lane / 4 + n % 4 / 2 * 8;
-          const bool sees = firsts[of] <= j && j <= start + i + of;
-          in.to_slope(p[n / 4][n % 4], ds[n / 4][n % 4], sees, lse2s[of], means[of]);
-        }
-        multiply_straight<kCols>(of_values, Factors(p, heads.are_rounded), tiles, slopes, query, d);
-        multiply_straight<kCols>(of_keys, Factors(ds, heads.are_rounded), tiles, queries, query, d);
-      }
+      if (mine < at.rows) add_tile(own, tiles, seers, start + i);
     }
-    put_rows<kCols>(dk, row + mine, at.rows - mine, col, d, of_keys);
-    put_rows<kCols>(dv, row + mine, at.rows - mine, col, d, of_values);
+    put_rows<kCols>(dk, row + mine, at.rows - mine, col, d, own.dk);
+    put_rows<kCols>(dv, row + mine, at.rows - mine, col, d, own.dv);
     tell_odd(is_odd, in.left[at.block]);
+  }
+
+ private:
+  template <class Tiles, class Seers>
+  __device__ bool load_queries(const Tiles& tiles, Seers& seers, int64_t row, int i,
+                               int head) const {
+    const Heads& heads = in.heads;
+    const int rest = static_cast<int>(heads.s.length) - i, own = static_cast<int>(threadIdx.x);
+    const int64_t col = heads.query_col(head);
+    const bool q = load_tile<kCols>(tiles, queries, in.q, row, col, rest, heads.s.head_dim);
+    const bool dout = load_tile<kCols>(tiles, slopes, in.dout, row, col, rest, heads.s.head_dim);
+    if (own < kFlashRows) {
+      TileQuery query{.first = 1, .last = 0, .lse2 = 0, .mean = 0};
+      if (own < rest)
+        query = {.first = static_cast<int>(heads.first_key(row + own, i + own)),
+                 .last = static_cast<int>(heads.s.first) + i + own,
+                 .lse2 = in.lse2(row + own, head),
+                 .mean = in.mean(row + own, head)};
+      seers[own] = query;
+    }
+    return q || dout;
+  }
+
+  /// The queries of a tile, whose first one's last key is `last`.
+  template <class Tiles, class Seers>
+  __device__ void add_tile(Keys& own, const Tiles& tiles, const Seers& seers, int last) const {
+    const int lane = static_cast<int>(threadIdx.x) % kWarp, d = in.heads.s.head_dim;
+    NG_ROLLED
+    for (int row = 0; row < kFlashRows; row += 16) {
+      if (last + row + 15 < own.first) continue;  // none sees any of these keys
+      float p[2][4] = {}, ds[2][4] = {};
+      multiply_turned<kCols>(p, own.key, tiles, queries, row, d);
+      multiply_turned<kCols>(ds, own.value, tiles, slopes, row, d);
+      NG_UNROLL
+      for (int i = 0; i < 8; ++i) {
+        const TileQuery query = seers[row + i / 4 * 8 + 2 * (lane % 4) + i % 2];
+        const int key = own.first + lane / 4 + i % 4 / 2 * 8;
+        const bool sees = query.first <= key && key <= query.last;
+        in.to_slope(p[i / 4][i % 4], ds[i / 4][i % 4], sees, query.lse2, query.mean);
+      }
+      const bool are_rounded = in.heads.are_rounded;
+      multiply_straight<kCols>(own.dv, Factors(p, are_rounded), tiles, slopes, row, d);
+      multiply_straight<kCols>(own.dk, Factors(ds, are_rounded), tiles, queries, row, d);
+    }
   }
 };
 
