@@ -31,7 +31,8 @@ cuda::Route route_of(const OperandSpec& a, const OperandSpec& b, SumOrder sum,
     static const std::vector<CudaDevice> cards = cuda_machine().devices;  // loads the driver
     return cards.empty() ? cuda::kEmulatedSm : cards.front().sm;
   };
-  const cuda::Card& card = cuda::card_like(backend == "cuda" ? sm_here() : cuda::kEmulatedSm);
+  const int emulated = backend.ends_with("-100") ? 100 : cuda::kEmulatedSm;
+  const cuda::Card& card = cuda::card_like(backend == "cuda" ? sm_here() : emulated);
   return cuda::choose_route(card, {.a = a, .b = b, .sum = sum}).route;
 }
 
@@ -64,7 +65,7 @@ std::string how_it_runs(const GemmRecipe& gemm, std::string_view backend) {
   a.k_multiple = k_multiple(left, right, {});
   OperandSpec b = a;
   b.cast = right;
-  if (backend == "cuda" || backend == "cuda-emulated-units")
+  if (backend == "cuda" || backend.starts_with("cuda-emulated-units"))
     return std::string(text_of(route_of(a, b, gemm.sum, backend)));
   if (backend != "cpu") return std::string(text_of(cuda::Route::kernel));
   if (left.is_fp32() && right.is_fp32()) return "native";

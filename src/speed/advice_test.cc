@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backend/wrapped_backend.h"
 #include "run/backends.h"
 #include "train/memory_plan.h"
 
@@ -71,6 +72,34 @@ TEST(Advice, IsOnRecipesForWhichThereIsTime) {
   ASSERT_EQ(widths.size(), 3u);
   EXPECT_EQ(widths.front().width, 32);
   EXPECT_EQ(widths.back().width, 128);
+}
+
+/// A card whose operations take a second each by its own clock.
+class SecondEach final : public WrappedBackend {
+ public:
+  SecondEach() : WrappedBackend(cpu()) {}
+  [[nodiscard]] bool is_in_hosts_reach() const override { return false; }
+  [[nodiscard]] bool measures_seconds() const override { return true; }
+  [[nodiscard]] TimeByKind measured_seconds() override { return {seconds_}; }
+  void execute(const Operation& operation) override {
+    WrappedBackend::execute(operation);
+    seconds_ += 1;
+  }
+
+ private:
+  double seconds_ = 0;
+};
+
+// The host's clock would see how long it takes to launch them.
+TEST(Advice, ACardTellsTheTimeOfItsOperations) {
+  const Recipe recipe = Recipe::load("bf16");
+  const BenchShape shape = settings_of(0).shape;
+  const StepOutline outline = outline_step(*cpu(), four_blocks(), recipe, shape);
+  OperationTimes times;
+  times.measure(std::make_unique<SecondEach>(), four_blocks(), recipe, shape);
+  double operations = 0;
+  for (const StepOutline::Row& row : outline.rows) operations += static_cast<double>(row.count);
+  EXPECT_EQ(total_seconds(times.seconds(outline)), operations);
 }
 
 // Widths at which three queries cannot share a key.

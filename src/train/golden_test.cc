@@ -195,7 +195,8 @@ TEST_P(Golden, GradientsAreShownBeforeTheUpdateAndOnlyWhenAskedFor) {
   EXPECT_EQ(calls, 1);
 }
 
-// Every folder of tests/golden/models on every backend.
+// Every folder of tests/golden/models on every backend. They are FP32: an emulated card's matrix
+// units have nothing of them.
 std::vector<GoldenCase> all_cases() {
   std::set<std::string> models;
   for (const auto& item : std::filesystem::directory_iterator(folder_of("")))
@@ -203,7 +204,8 @@ std::vector<GoldenCase> all_cases() {
   std::vector<GoldenCase> cases;
   for (const std::string& model : models)
     for (const std::string_view backend : backend_names())
-      cases.push_back({model, std::string(backend)});
+      if (!backend.starts_with("cuda-emulated-units"))
+        cases.push_back({model, std::string(backend)});
   return cases;
 }
 

@@ -44,7 +44,7 @@ inline bool is_emulated(std::string_view backend) { return backend.starts_with(k
 /// A card that multiplies by matrix units, within a bound; all else it has in common with one that
 /// does not.
 inline bool has_units(std::string_view backend) {
-  return backend == "cuda" || backend.ends_with("-units");
+  return backend == "cuda" || backend.starts_with("cuda-emulated-units");
 }
 
 /// Those but `ref` that this machine can run: of a card's the one by units needs cuBLASLt.

@@ -23,6 +23,14 @@ std::span<const BackendRow> backend_rows() {
          return make_emulated_cuda_backend(
              {.thread_order = wish.thread_order, .is_managed = kSanitized, .has_units = true});
        },
+       true},
+      {"cuda-emulated-units-100",
+       [](const BackendWish& wish) {
+         return make_emulated_cuda_backend({.thread_order = wish.thread_order,
+                                            .is_managed = kSanitized,
+                                            .has_units = true,
+                                            .sm = 100});
+       },
        true}};
   return kRows;
 }

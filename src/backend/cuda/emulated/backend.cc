@@ -81,7 +81,8 @@ class EmulatedBackend final : public KernelBackend {
   EmulatedBackend& operator=(const EmulatedBackend&) = delete;
 
   [[nodiscard]] std::string_view name() const override {
-    return has_units_ ? "cuda-emulated-units" : "cuda-emulated";
+    if (!has_units_) return "cuda-emulated";
+    return device_.card().sm == 100 ? "cuda-emulated-units-100" : "cuda-emulated-units";
   }
   std::byte* allocate(size_t bytes) override {
     refuse_in_capture("memory that is taken");
