@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <cmath>
 
+#include "backend/backend_memory.h"
+#include "backend/cuda/upload_ring.h"
 #include "card_runs.h"
 #include "comm/memory_messages.h"
 #include "comm/thread_ranks.h"
@@ -41,6 +44,28 @@ TEST(CudaMemory, CopiesReachIt) {
   card->download(&back, again, 8);
   EXPECT_EQ(back, 0.0);
   card->release(again, 8);
+}
+
+// What is uploaded is there for all that comes behind it, though the card fetches it late, and the
+// host waits only where more is under way than the ring holds.
+TEST(CudaMemory, UploadsAreThereForWhatComesBehind) {
+  std::atomic<int64_t> waits = 0;
+  const auto card = make_emulated_cuda_backend({.host_waits = &waits});
+  constexpr int64_t kCount = cuda::kUploadBytes / sizeof(float) + 1000;
+  const BackendMemory x(*card, kCount * sizeof(float)), sum(*card, sizeof(double));
+  std::vector<float> values(kCount, 0.5f);
+  card->upload(x.data(), values.data(), kCount * sizeof(float));
+  EXPECT_GT(waits, 0);
+  waits = 0;
+  values.assign(1, 3.0f);
+  card->upload(x.data(), values.data(), sizeof(float));
+  card->execute(
+      AddSumOfSquares{reinterpret_cast<double*>(sum.data()), View(x.floats(), 1, kCount, kCount)});
+  EXPECT_EQ(waits, 0);
+  double got = 0;
+  card->download(&got, sum.data(), sizeof got);
+  EXPECT_EQ(got, 9 + 0.25 * (kCount - 1));
+  EXPECT_EQ(waits, 1);
 }
 
 TEST(CudaMemory, TrainingLeavesItToTheCard) {

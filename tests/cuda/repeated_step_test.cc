@@ -2,6 +2,7 @@
 // launched anew, whatever changes from step to step: keys, signs, rates, corrections, targets.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <iterator>
 #include <limits>
 #include <span>
@@ -153,6 +154,25 @@ TEST(CudaRepeatedStep, IsLeftToTheCardAfterTheSecondTime) {
   EXPECT_GT(executed[0], 100);
   EXPECT_EQ(executed[1], executed[0]);
   EXPECT_EQ(executed[2], 0);
+}
+
+// Tokens, targets, masks, first keys and the live table go to the card while it computes; what the
+// host waits for is the step's report.
+TEST(CudaRepeatedStep, IsWaitedForOnce) {
+  static std::atomic<int64_t> waits;
+  TinyRunOptions options = options_of(tiny_llama(), "mxfp4-sr-rht", kCard);
+  options.masked = true;
+  options.document = 4;
+  options.make_backend = [] {
+    return make_emulated_cuda_backend({.is_managed = kSanitized, .host_waits = &waits});
+  };
+  TinyRun run(options);
+  for (int64_t step = 0; step < 3 * kRepeated; ++step) {
+    run.fill(step);
+    const int64_t before = waits;
+    (void)run.trainer().step(step, TinyRun::kRate);
+    EXPECT_EQ(waits - before, 1) << step;
+  }
 }
 
 // The card measures itself: what is done again has its time, too, by kinds as when it was measured.

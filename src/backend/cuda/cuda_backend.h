@@ -2,6 +2,7 @@
 // an emulated one.
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 #include "backend/backend.h"
@@ -27,6 +28,7 @@ struct EmulatedCard {
   bool has_graphs = true;     ///< a step is captured once and done again as it was
   int64_t measured_every = 64;  ///< of steps, each so many-th is executed for its times
   int sm = cuda::kEmulatedSm;
+  std::atomic<int64_t>* host_waits = nullptr;  ///< counts how often the host waits for the card
 };
 [[nodiscard]] std::unique_ptr<Backend> make_emulated_cuda_backend(const EmulatedCard& card);
 

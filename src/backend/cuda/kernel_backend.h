@@ -82,8 +82,8 @@ class KernelBackend : public Backend {
   virtual void synchronize() const = 0;
   /// Others say from now on when operations begin, and measure them if they like.
   void leave_own_stream() { has_own_stream_ = false; }
-  /// Behind all that was launched, before the host waits for it. Messages of ranks are copied by
-  /// a thread of their own, which leaves the clock alone.
+  /// Behind all that was launched: before a copy, which is of no kind, and before the host waits.
+  /// Messages of ranks are copied by a thread of their own, which leaves the clock alone.
   void end_clock() const {
     if (is_launching_thread()) clock_.end();
   }

@@ -38,7 +38,9 @@ class KindClock {
   void begin_mixed(const TimeByKind* shares) {
     begin(Span{.kind = kNone, .also = nullptr, .shares = shares});
   }
-  void end() { begin(Span{}); }
+  void end() {
+    if (!spans_.empty()) begin(Span{});
+  }
 
   /// After end(), when all of it has passed: seconds since the last time are added.
   void collect(TimeByKind& to) {

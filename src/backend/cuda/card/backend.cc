@@ -2,6 +2,7 @@
 // run on a card yet (docs/gpu.md).
 #include <cuda_runtime.h>
 
+#include <array>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "backend/cuda/card/units.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/kernel_backend.h"
+#include "backend/cuda/upload_ring.h"
 #include "base/cuda_machine.h"
 
 namespace ng {
@@ -92,6 +94,48 @@ class CardMoments final : public Moments {
   std::vector<cudaEvent_t> events_;
 };
 
+/// Copies of the host's memory on the stream.
+class CardCopies final : public CopyEngine {
+ public:
+  explicit CardCopies(const OwnStream& stream) : stream_(stream) {
+    const OnCard on(stream_.device);
+    void* memory = nullptr;
+    check(cudaHostAlloc(&memory, kUploadBytes, cudaHostAllocDefault),
+          std::to_string(kUploadBytes) + " bytes of the host's memory that a card reads");
+    pinned_.reset(static_cast<std::byte*>(memory));
+    for (Event& event : ended_) {
+      cudaEvent_t made = nullptr;
+      check(cudaEventCreateWithFlags(&made, cudaEventDisableTiming), "an event");
+      event.reset(made);
+    }
+  }
+
+  std::byte* pinned() override { return pinned_.get(); }
+  void send(size_t piece, std::byte* to, const std::byte* from, size_t bytes) override {
+    const OnCard on(stream_.device);
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_.stream), "a copy");
+    const cudaError_t noted = cudaEventRecord(ended_[piece].get(), stream_.stream);
+    if (noted != cudaSuccess) cudaStreamSynchronize(stream_.stream);
+    check(noted, "an event");
+  }
+  void wait(size_t piece) override {
+    check(cudaEventSynchronize(ended_[piece].get()), "the kernels before a copy");
+  }
+
+ private:
+  struct FreeHost {
+    void operator()(std::byte* memory) const { cudaFreeHost(memory); }
+  };
+  struct DestroyEvent {
+    void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
+  };
+  using Event = std::unique_ptr<CUevent_st, DestroyEvent>;
+
+  const OwnStream& stream_;
+  std::unique_ptr<std::byte, FreeHost> pinned_;
+  std::array<Event, kUploadPieces> ended_;
+};
+
 class CardGraph final : public Graph {
  public:
   CardGraph(cudaGraph_t graph, const OwnStream& stream) : stream_(stream) {
@@ -148,10 +192,19 @@ class CardBackend final : public KernelBackend {
   }
 
   void upload(std::byte* to, const void* from, size_t bytes) override {
-    copy(to, from, bytes, cudaMemcpyHostToDevice);
+    if (bytes == 0) return;
+    refuse_in_capture();
+    end_clock();
+    uploads_.upload(to, from, bytes);
   }
+  /// Waits for all that was launched.
   void download(void* to, const std::byte* from, size_t bytes) const override {
-    copy(to, from, bytes, cudaMemcpyDeviceToHost);
+    if (bytes == 0) return;
+    const OnCard on(stream_->device);
+    end_clock();
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_->stream), "a copy");
+    check(cudaStreamSynchronize(stream_->stream), "the kernels before a copy");
+    collect_seconds();
   }
 
   [[nodiscard]] bool is_in_hosts_reach() const override { return false; }
@@ -203,17 +256,18 @@ class CardBackend final : public KernelBackend {
     check(cudaStreamSynchronize(stream_->stream), "the kernels so far");
   }
 
-  /// Behind all that was launched; the host's memory is its own again on return.
-  void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) const {
-    if (bytes == 0) return;
+  /// A graph would fetch again what lies in that piece of the ring by then. Whose graph it is, ours
+  /// or that of the stream's owner, only the card knows.
+  void refuse_in_capture() const {
     const OnCard on(stream_->device);
-    end_clock();
-    check(cudaMemcpyAsync(to, from, bytes, kind, stream_->stream), "a copy");
-    check(cudaStreamSynchronize(stream_->stream), "the kernels before a copy");
-    collect_seconds();
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    check(cudaStreamIsCapturing(stream_->stream, &status), "a stream");
+    if (status != cudaStreamCaptureStatusNone)
+      check(cudaErrorStreamCaptureUnsupported, "a copy of the host's memory");
   }
 
   std::unique_ptr<OwnStream> stream_;
+  UploadRing uploads_{std::make_unique<CardCopies>(*stream_)};  // ends before its stream
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "backend/cuda/emulated/memory.h"
 #include "backend/cuda/emulated/messages.h"
 #include "backend/cuda/kernel_backend.h"
+#include "backend/cuda/upload_ring.h"
 
 namespace ng {
 namespace cuda {
@@ -50,6 +52,41 @@ class HostMoments final : public Moments {
   std::vector<std::chrono::steady_clock::time_point> moments_;
 };
 
+/// How often the host waits for the card, where somebody counts.
+class Waits {
+ public:
+  explicit Waits(std::atomic<int64_t>* count) : count_(count) {}
+  void count() const {
+    if (count_ != nullptr) ++*count_;
+  }
+
+ private:
+  std::atomic<int64_t>* count_;
+};
+
+/// What is sent is copied as late as may be, so that a piece of the ring that is written again too
+/// early shows.
+class EmulatedCopies final : public CopyEngine {
+ public:
+  EmulatedCopies(emulated::Memory& memory, Waits waits)
+      : memory_(memory), waits_(waits), pinned_(kUploadBytes) {}
+  std::byte* pinned() override { return pinned_.data(); }
+  void send(size_t piece, std::byte* to, const std::byte* from, size_t bytes) override {
+    writes_[piece] = memory_.write_later(to, from, bytes);
+  }
+  void wait(size_t piece) override {
+    if (memory_.has_written(writes_[piece])) return;
+    waits_.count();
+    const emulated::Memory::Reach all_is_written(&memory_);
+  }
+
+ private:
+  emulated::Memory& memory_;
+  Waits waits_;
+  std::vector<std::byte> pinned_;
+  std::array<size_t, kUploadPieces> writes_{};
+};
+
 class EmulatedGraph final : public Graph {
  public:
   explicit EmulatedGraph(std::vector<std::function<void()>> captured)
@@ -70,6 +107,7 @@ class EmulatedBackend final : public KernelBackend {
         has_graphs_(card.has_graphs),
         measured_every_(card.measured_every),
         address_(card.has_messages ? emulated::new_address() : ""),
+        waits_(card.host_waits),
         memory_(card.is_managed),
         device_(card_of(card.sm), card.thread_order, &memory_) {
     scratch_ = memory_.allocate(scratch_bytes_);
@@ -93,9 +131,20 @@ class EmulatedBackend final : public KernelBackend {
     memory_.release(memory);
   }
   void use_stream(void* /* stream */) override { leave_own_stream(); }
-  void upload(std::byte* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
+  void upload(std::byte* to, const void* from, size_t bytes) override {
+    if (bytes == 0) return;
+    refuse_in_capture("memory that is copied");
+    end_clock();
+    uploads_.upload(to, from, bytes);
+  }
   void download(void* to, const std::byte* from, size_t bytes) const override {
-    copy(to, from, bytes);
+    if (bytes == 0) return;
+    refuse_in_capture("memory that is copied");
+    end_clock();
+    waits_.count();
+    collect_seconds();
+    const emulated::Memory::Reach reach(&memory_);
+    std::memcpy(to, from, bytes);
   }
   [[nodiscard]] bool is_in_hosts_reach() const override { return memory_.is_managed(); }
   [[nodiscard]] std::string device_address() const override { return address_; }
@@ -115,27 +164,21 @@ class EmulatedBackend final : public KernelBackend {
     return std::make_unique<EmulatedGraph>(device_.end_capture());
   }
   void abandon_capture() noexcept override { (void)device_.end_capture(); }
-  void synchronize() const override {}  // each launch ends before the next
+  void synchronize() const override { waits_.count(); }  // each launch ends before the next
 
   /// As a card does.
   void refuse_in_capture(std::string_view what) const {
     if (device_.is_capturing())
       throw emulated::Fault(fmt::format("{} while launches are captured", what));
   }
-  void copy(void* to, const void* from, size_t bytes) const {
-    if (bytes == 0) return;
-    refuse_in_capture("memory that is copied");
-    end_clock();
-    collect_seconds();
-    const emulated::Memory::Reach reach(&memory_);
-    std::memcpy(to, from, bytes);
-  }
 
   bool has_units_, has_graphs_;
   int64_t measured_every_;
   std::string address_;
+  Waits waits_;
   emulated::Memory memory_;
   emulated::Device device_;
+  UploadRing uploads_{std::make_unique<EmulatedCopies>(memory_, waits_)};
 };
 
 }  // namespace

@@ -58,6 +58,7 @@ std::byte* Memory::allocate(size_t bytes) {
 // What is released below the last region waits for those above it.
 void Memory::release(std::byte* memory) {
   if (managed_) return std::free(memory);
+  { const Reach all_is_written(this); }
   const std::lock_guard lock(mutex_);
   const auto begin = static_cast<size_t>(memory - pages_);
   const auto region = std::ranges::find(regions_, begin, &Region::begin);
@@ -71,12 +72,32 @@ void Memory::release(std::byte* memory) {
   madvise(pages_ + used_, before - used_, MADV_DONTNEED);  // zeros when they are given out again
 }
 
+size_t Memory::write_later(std::byte* to, const std::byte* from, size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  writes_.push_back({to, from, bytes});
+  const size_t number = written_ + writes_.size();
+  if (managed_) write();
+  return number;
+}
+
+bool Memory::has_written(size_t number) const {
+  const std::lock_guard lock(mutex_);
+  return written_ >= number;
+}
+
+void Memory::write() const {
+  for (const Write& write : writes_) std::memcpy(write.to, write.from, write.bytes);
+  written_ += writes_.size();
+  writes_.clear();
+}
+
 void Memory::move_reaches(int by) const {
   if (managed_) return;
   const std::lock_guard lock(mutex_);
   const bool was_in_reach = reaches_ > 0;
   reaches_ += by;
   if ((reaches_ > 0) != was_in_reach) protect(reaches_ > 0);
+  if (by > 0) write();
 }
 
 void Memory::protect(bool in_reach) const {

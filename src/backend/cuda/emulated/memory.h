@@ -22,6 +22,10 @@ class Memory {
   /// Zeroed, aligned to 64 bytes; throws Error where there is not enough.
   std::byte* allocate(size_t bytes);
   void release(std::byte* memory);
+  /// Written when somebody is next given reach, as late as a card may; managed memory at once. The
+  /// number of this one, counted from 1.
+  size_t write_later(std::byte* to, const std::byte* from, size_t bytes);
+  [[nodiscard]] bool has_written(size_t number) const;
 
   /// While one of them lives, in any thread, all of it is within reach; null: there is none.
   class Reach {
@@ -40,13 +44,23 @@ class Memory {
   };
 
  private:
+  struct Write {
+    std::byte* to;
+    const std::byte* from;
+    size_t bytes;
+  };
+
   void move_reaches(int by) const;
   /// Of all that was ever given out; mutex_ is held.
   void protect(bool in_reach) const;
+  /// What waits; mutex_ is held, and all is in reach.
+  void write() const;
 
   bool managed_;
   mutable std::mutex mutex_;
   mutable int reaches_ = 0;
+  mutable std::vector<Write> writes_;  ///< that wait
+  mutable size_t written_ = 0;
 
   /// Whole pages, one after another, with room behind the last.
   struct Region {
