@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <chrono>
 
-#include "backend/plan_backend.h"
 #include "backend/wrapped_backend.h"
 #include "base/median.h"
+#include "speed/planned_step.h"
 
 namespace ng {
 namespace {
@@ -32,39 +32,19 @@ StepSettings settings_of(const BenchShape& shape) {
   return {.sequences = shape.batch, .length = shape.length, .micros = 1, .optimizer = {}};
 }
 
-/// Does nothing, and lists what it is asked to do.
-class Outliner final : public PlanBackend {
- public:
-  using PlanBackend::PlanBackend;
-  void execute(const Operation& operation) override {
-    OperationKey key = key_of(operation);
-    const auto [at, is_new] = places_.emplace(key.text, rows_.size());
-    if (is_new) rows_.push_back({std::move(key), time_of(operation), 0});
-    ++rows_[at->second].count;
-  }
-  void clear() {
-    rows_.clear();
-    places_.clear();
-  }
-  [[nodiscard]] const std::vector<StepOutline::Row>& rows() const { return rows_; }
-
- private:
-  std::vector<StepOutline::Row> rows_;
-  std::unordered_map<std::string, size_t> places_;  // of texts in rows_
-};
-
 }  // namespace
 
 StepOutline outline_step(const Backend& backend, const ModelConfig& config, const Recipe& recipe,
                          const BenchShape& shape) {
-  auto outliner = std::make_unique<Outliner>(backend);
-  Outliner& listed = *outliner;
-  Run run(std::move(outliner), kSeed);
-  Model model(run, config, recipe, RecomputePolicy::none);
-  Trainer trainer(run, model, recipe, settings_of(shape));
-  listed.clear();
-  (void)trainer.step(0, kBenchRate);
-  return {listed.rows(), trainer.memory()};
+  StepOutline outline;
+  std::unordered_map<std::string, size_t> places;  // of texts in its rows
+  outline.memory = plan_step(backend, config, recipe, shape, [&](const Operation& operation) {
+    OperationKey key = key_of(operation);
+    const auto [at, is_new] = places.emplace(key.text, outline.rows.size());
+    if (is_new) outline.rows.push_back({std::move(key), time_of(operation), 0});
+    ++outline.rows[at->second].count;
+  });
+  return outline;
 }
 
 /// Does what its backend does, and notes how long it took. What takes long and is known is not done

@@ -311,9 +311,13 @@ TEST_F(Commands, RecipesShowsRoutesOfCardsWhereThereIsNone) {
 
 TEST_F(Commands, BenchStepGivesTheKeysThatTheBenchmarksRead) {
   (void)run_well({"train", "tiny.toml", "--out", "run", "--set", "train.steps=1"});
-  const Json bench = Json::parse(
-      run_well({"bench", "step", "--model", "run/model", "--recipe", "mxfp4-all", "--batch", "2",
-                "--seq", "32", "--steps", "3", "--threads", "1", "--json", "--isa", "scalar"}));
+  write_text(folder_ / "probe.json",
+             R"({"card": "a card", "sm": 90, "copy_gb_per_s": 4000, "products": [
+                 {"mode": "bf16", "tflops": 700}, {"mode": "folded mxfp4", "tflops": 1200}]})");
+  const Json bench =
+      Json::parse(run_well({"bench", "step", "--model", "run/model", "--recipe", "mxfp4-all",
+                            "--batch", "2", "--seq", "32", "--steps", "3", "--threads", "1",
+                            "--json", "--isa", "scalar", "--probe", "probe.json"}));
   EXPECT_EQ(bench["isa"], "scalar");
   for (const char* key : {"tokens_per_second", "seconds_per_step", "peak_bytes", "planned_bytes",
                           "percent_of_peak", "parameters"})
@@ -322,6 +326,11 @@ TEST_F(Commands, BenchStepGivesTheKeysThatTheBenchmarksRead) {
   for (const char* kind : {"gemm fprop", "quantize", "head and loss", "rest"})
     EXPECT_GT(bench["seconds_by_kind"][kind].get<double>(), 0) << kind;
   EXPECT_NEAR(bench["first_loss"].get<double>(), std::log(256.0), 0.5);
+  const Json& limit = bench["limit"];
+  EXPECT_EQ(limit["card"], "a card");
+  EXPECT_EQ(limit["rates"]["folded"], 1200e12);
+  EXPECT_DOUBLE_EQ(bench["share_of_limit"], bench["tokens_per_second"].get<double>() /
+                                                limit["tokens_per_second"].get<double>());
 }
 
 TEST_F(Commands, BenchGemmComparesWithFp32) {

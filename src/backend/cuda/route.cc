@@ -17,8 +17,8 @@ using Scale = MatmulScale;
 /// None: an operand that a route does not hold.
 using MaybeHeld = std::optional<Held>;
 
-constexpr std::array<std::string_view, 7> kRouteNames = {"nvfp4", "mxfp8", "fp8",   "folded",
-                                                         "int8",  "bf16",  "kernel"};
+constexpr std::array<std::string_view, kRoutes> kRouteNames = {"nvfp4", "mxfp8", "fp8",   "folded",
+                                                               "int8",  "bf16",  "kernel"};
 constexpr int64_t kMxValues = 32, kNvfp4Values = 16, kFp8Values = 128;  // along K, of a scale
 constexpr int64_t kIntegerSums = 131072;  ///< products of up to ±127 that INT32 sums
 

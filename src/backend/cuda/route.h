@@ -24,6 +24,7 @@
 namespace ng::cuda {
 
 enum class Route : uint8_t { nvfp4, mxfp8, fp8, folded, int8, bf16, kernel };
+inline constexpr size_t kRoutes = 7;
 [[nodiscard]] std::string_view name_of(Route route);
 
 /// What of a GEMM a route is chosen by: y (M, N) in FP32 = A (M, K) · B (N, K)ᵀ.

@@ -1,6 +1,7 @@
 // narrowgauge bench step: how fast whole training steps are on this machine, also of ranks.
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "base/json.h"
 #include "base/machine.h"
@@ -13,6 +14,7 @@
 #include "report/recipe_text.h"
 #include "run/backends.h"
 #include "speed/machine.h"
+#include "speed/step_limit.h"
 #include "speed/step_speed.h"
 #include "train/metrics.h"
 #include "train/run_files.h"
@@ -28,9 +30,36 @@ struct BenchStepArgs {
   std::string phase;
   MachineFlags machine;
   int64_t steps = BenchShape{}.steps;
+  std::string probe;  ///< empty: none
   bool recompute = false;
   bool json = false;
 };
+
+constexpr size_t kMaxProbeBytes = size_t{1} << 20;
+
+/// Of the card that was probed; none: nobody asks.
+std::optional<CardRates> probed_rates(const std::string& file) {
+  if (file.empty()) return {};
+  return rates_of_probe(read_json_file(file, kMaxProbeBytes), file);
+}
+
+/// Adds what a card allows of such a step, and how much of it was reached; null: nobody knows.
+void add_limit(Json& json, const StepWork& work, const CardRates& rates) {
+  const Json& limit = json["limit"] = limit_json(work, rates);
+  json["share_of_limit"] = limit.is_null() ? Json()
+                                           : Json(json["tokens_per_second"].get<double>() /
+                                                  limit["tokens_per_second"].get<double>());
+}
+
+std::string limit_text(const Json& limit, const Json& share) {
+  if (limit.is_null()) return "limit       not known: the probe has no rate of some products\n";
+  std::string parts;
+  for (const auto& [name, seconds] : limit["seconds"].items())
+    parts += fmt::format("{}{} {:.3g} s", parts.empty() ? "" : ", ", name, seconds.get<double>());
+  return fmt::format("limit       {:.0f} tokens/s on {} ({}): {:.0f} % of it are reached\n",
+                     limit["tokens_per_second"].get<double>(), limit["card"].get<std::string>(),
+                     parts, 100 * share.get<double>());
+}
 
 /// Of a step, on rank 0; bytes are those of all ranks.
 Json exchange_json(const BenchStepArgs& args, const BenchResult& result) {
@@ -88,16 +117,21 @@ void bench_step(BenchStepArgs args) {
       recipe, {.word = args.phase, .otherwise = PhaseChoice::End::first, .steps = [&] {
                  return steps_of_model(args.step.model);
                }});
+  const std::optional<CardRates> rates = probed_rates(args.probe);
   const Threads threads = args.machine.use();
   Comm& ranks = world();
   Run run(make_backend(args.machine.backend, threads, args.machine.thread_order), kSeed, 0, &ranks);
   Model model(run, config, recipe, args.recompute ? RecomputePolicy::block : RecomputePolicy::none);
-  const BenchResult result = bench_steps(run, model, recipe,
-                                         {.batch = args.step.batch,
-                                          .length = args.step.length,
-                                          .steps = args.steps,
-                                          .phase = phase.index});
-  const Json json = result_json(args, recipe, phase, threads, model, result);
+  const BenchShape shape{.batch = args.step.batch,
+                         .length = args.step.length,
+                         .steps = args.steps,
+                         .phase = phase.index};
+  const BenchResult result = bench_steps(run, model, recipe, shape);
+  Json json = result_json(args, recipe, phase, threads, model, result);
+  if (rates) {
+    const cuda::Card& card = cuda::card_like(rates->sm);
+    add_limit(json, work_of_step(run.backend(), card, config, recipe, shape), *rates);
+  }
   note_phase(recipe, phase);
   if (args.json) {
     print_json(json);
@@ -111,6 +145,7 @@ void bench_step(BenchStepArgs args) {
         ranks.ranks() > 1 ? fmt::format(", on each of {} ranks", ranks.ranks()) : std::string());
   print("speed       {:.1f} tokens/s, {:.3f} s per step, {:.1f} % of the measured FP32 peak\n",
         result.tokens_per_second, result.median_seconds, json["percent_of_peak"].get<double>());
+  if (rates) print("{}", limit_text(json["limit"], json["share_of_limit"]));
   print("memory      {} planned, {} at the peak of the process\n",
         size_text(static_cast<double>(result.planned.total)), size_text(json["peak_bytes"]));
   if (ranks.ranks() > 1) print_exchange(json["exchange"]);
@@ -124,6 +159,8 @@ void declare_bench_step(Flags flags, BenchStepArgs& args) {
   add_recipe(flags, args.recipe);
   add_phase(flags, args.phase);
   flags.setting("--steps", args.steps, "timed steps, after 2 others").range(1, 1 << 20);
+  flags.option("--probe FILE", args.probe,
+               "what benchmarks/card/probe found of a card: the share of its limit");
   flags.flag("--recompute", args.recompute, "recompute blocks in the backward pass");
   args.machine.declare(flags);
   flags.flag("--json", args.json, "print one JSON object");
