@@ -55,7 +55,8 @@ class Bench {
     std::vector<KernelSpeed> speeds;
     for (const TimedKernel& k : kernels_) {
       const double elements = static_cast<double>(run_.rows * run_.cols) / k.best_seconds;
-      speeds.push_back({k.name, elements, elements * k.bytes_per_element});
+      speeds.push_back(
+          {k.name, elements, elements * k.bytes_per_element, elements * k.flops_per_element});
     }
     return speeds;
   }

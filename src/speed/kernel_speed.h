@@ -27,6 +27,7 @@ struct KernelSpeed {
   std::string name;
   double elements_per_second = 0;  ///< in the best round
   double bytes_per_second = 0;     ///< read once and written once
+  double flops_per_second = 0;     ///< of attention; 0: a stream
 };
 
 /// The first two are "copy" (FP32 to FP32) and "read" (the largest magnitude).

@@ -9,14 +9,20 @@
 namespace ng {
 namespace {
 
-constexpr int64_t kHead = 64, kLongest = 256;
+constexpr int64_t kHead = 64;
+/// Most tokens of a sequence: on a device as many as models there are trained on.
+constexpr int64_t kLongest = 256, kLongestOfDevice = 1024;
 constexpr float kEps = 1e-5f;
 
 /// Matrices of one shape and storage: some with values, and as many for results.
 class LayerTensors {
  public:
   LayerTensors(Backend& backend, const ConstView& values, const ElementFormat& stored)
-      : backend_(backend), stored_(stored), rows_(values.rows), cols_(values.cols) {
+      : backend_(backend),
+        stored_(stored),
+        rows_(values.rows),
+        cols_(values.cols),
+        length_(std::gcd(rows_, backend.is_in_hosts_reach() ? kLongest : kLongestOfDevice)) {
     NG_CHECK(cols_ % kHead == 0 && values.stride == cols_, cols_, values.stride);
     for (auto& line : lines_) {
       line = memory(static_cast<size_t>(cols_) * sizeof(float));
@@ -35,16 +41,17 @@ class LayerTensors {
   [[nodiscard]] View line(size_t i) const { return fp32_in(*lines_[i], 1, cols_); }
   [[nodiscard]] View lse() const { return fp32_in(*lse_, rows_, cols_ / kHead); }
   [[nodiscard]] AttentionShape attention() const {
-    const int64_t length = std::gcd(rows_, kLongest);
     const auto heads = static_cast<int>(cols_ / kHead);
-    return {.sequences = rows_ / length,
-            .length = length,
-            .kv_length = length,
-            .kv_stride = length,
+    return {.sequences = rows_ / length_,
+            .length = length_,
+            .kv_length = length_,
+            .kv_stride = length_,
             .heads = heads,
             .kv_heads = heads,
             .head_dim = kHead};
   }
+  /// A multiplication and an addition for each of half the keys, of an element of q.
+  [[nodiscard]] double flops_of_product() const { return static_cast<double>(length_ + 1); }
   void run(const Operation& operation) { backend_.execute(operation); }
 
  private:
@@ -58,7 +65,7 @@ class LayerTensors {
 
   Backend& backend_;
   const ElementFormat& stored_;
-  int64_t rows_, cols_;
+  int64_t rows_, cols_, length_;
   std::array<Memory, 4> x_, y_;
   std::array<Memory, 3> lines_;
   Memory lse_;
@@ -68,6 +75,7 @@ struct LayerKernel {
   const char* name;
   int matrices;  ///< read or written once
   void (*work)(LayerTensors& t);
+  int products = 0;  ///< of attention: each adds a multiple of every key that a query sees
 };
 
 constexpr LayerKernel kKernels[] = {
@@ -111,8 +119,10 @@ constexpr LayerKernel kKernels[] = {
                        .k = t.x(1),
                        .v = t.x(2),
                        .shape = t.attention()});
-     }},
-    {"layer attention backward", 8, [](LayerTensors& t) {
+     },
+     2},
+    {"layer attention backward", 8,
+     [](LayerTensors& t) {
        t.run(AttentionBackward{.dq = t.y(0),
                                .dk = t.y(1),
                                .dv = t.y(2),
@@ -123,7 +133,8 @@ constexpr LayerKernel kKernels[] = {
                                .k = t.x(1),
                                .v = t.x(2),
                                .shape = t.attention()});
-     }}};
+     },
+     4}};
 
 }  // namespace
 
@@ -140,7 +151,8 @@ std::vector<TimedKernel> layer_kernels(
       if (!tensors) tensors = std::make_shared<LayerTensors>(backend, values, *stored);
       all.push_back({.name = name,
                      .bytes_per_element = kernel.matrices * static_cast<double>(stored->bits) / 8,
-                     .work = [tensors, work = kernel.work] { work(*tensors); }});
+                     .work = [tensors, work = kernel.work] { work(*tensors); },
+                     .flops_per_element = kernel.products * tensors->flops_of_product()});
     }
   }
   return all;

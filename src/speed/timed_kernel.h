@@ -12,6 +12,7 @@ struct TimedKernel {
   std::string name;
   double bytes_per_element = 0;  ///< read once and written once
   std::function<void()> work;    ///< on all elements
+  double flops_per_element = 0;  ///< where arithmetic bounds it: attention
   double best_seconds = 1e30;    ///< of one call
 };
 

@@ -25,7 +25,15 @@ TEST(CudaSpeed, KernelsAreTimedInTheCardsMemory) {
     return std::ranges::count_if(
         speeds, [&](const KernelSpeed& speed) { return speed.name.find(part) != part.npos; });
   };
-  for (const KernelSpeed& speed : speeds) EXPECT_GT(speed.elements_per_second, 0) << speed.name;
+  for (const KernelSpeed& speed : speeds) {
+    EXPECT_GT(speed.elements_per_second, 0) << speed.name;
+    const bool is_attention = speed.name.find("attention") != std::string::npos;
+    const bool is_backward = speed.name.find("backward") != std::string::npos;
+    // 64 tokens: 65 half keys, two products of them forward, four backward.
+    EXPECT_DOUBLE_EQ(speed.flops_per_second,
+                     is_attention ? (is_backward ? 4 : 2) * 65 * speed.elements_per_second : 0)
+        << speed.name;
+  }
   EXPECT_EQ(count("encode mxfp4"), 9);
   EXPECT_EQ(count("noise"), 6);
   EXPECT_EQ(count("gradient"), 4);

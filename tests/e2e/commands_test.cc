@@ -356,6 +356,13 @@ TEST_F(Commands, BenchKernelsMeasuresBesideACopyAndARead) {
     EXPECT_EQ(rows[1]["kernel"], "read");
     EXPECT_EQ(rows[2]["kernel"], "encode mxfp4 along");
     for (const Json& row : rows) EXPECT_GT(row["elements_per_second"].get<double>(), 0) << row;
+    EXPECT_EQ(rows[3]["kernel"], "encode mxfp4 along hadamard 64");
+    EXPECT_NEAR(rows[3]["transform_cost"],
+                rows[2]["elements_per_second"].get<double>() /
+                        rows[3]["elements_per_second"].get<double>() -
+                    1,
+                1e-9);
+    EXPECT_FALSE(rows[2].contains("transform_cost"));
   }
   const std::string text =
       run_well({"bench", "kernels", "--filter", "amax", "--rounds", "1", "--threads", "1"});

@@ -1,4 +1,5 @@
 // narrowgauge bench kernels: what is no GEMM on a backend against the limits of the machine.
+#include <algorithm>
 #include <utility>
 
 #include "base/json.h"
@@ -33,15 +34,32 @@ std::vector<Footprint> footprints_of(const BenchKernelsArgs& args, Threads threa
           {"memory", "memory", 16384 * threads.count, 2048}};
 }
 
+/// How much longer a cast takes with its transform than without; null: it has none.
+Json transform_cost(const KernelSpeed& cast, const std::vector<KernelSpeed>& all) {
+  constexpr std::string_view kTransform = " hadamard 64";
+  std::string plain = cast.name;
+  const size_t at = plain.find(kTransform);
+  if (at == std::string::npos) return {};
+  plain.erase(at, kTransform.size());
+  const auto other = std::ranges::find(all, plain, &KernelSpeed::name);
+  if (other == all.end()) return {};
+  return other->elements_per_second / cast.elements_per_second - 1;
+}
+
 Json rows_of(const std::vector<KernelSpeed>& speeds) {
   const KernelSpeed &copy = speeds[0], &read = speeds[1];
   Json rows = Json::array();
-  for (const KernelSpeed& speed : speeds)
-    rows.push_back({{"kernel", speed.name},
-                    {"elements_per_second", speed.elements_per_second},
-                    {"bytes_per_second", speed.bytes_per_second},
-                    {"share_of_copy", speed.bytes_per_second / copy.bytes_per_second},
-                    {"share_of_read", speed.elements_per_second / read.elements_per_second}});
+  for (const KernelSpeed& speed : speeds) {
+    Json row = {{"kernel", speed.name},
+                {"elements_per_second", speed.elements_per_second},
+                {"bytes_per_second", speed.bytes_per_second},
+                {"share_of_copy", speed.bytes_per_second / copy.bytes_per_second},
+                {"share_of_read", speed.elements_per_second / read.elements_per_second}};
+    if (speed.flops_per_second > 0) row["flops_per_second"] = speed.flops_per_second;
+    if (Json cost = transform_cost(speed, speeds); !cost.is_null())
+      row["transform_cost"] = std::move(cost);
+    rows.push_back(std::move(row));
+  }
   return rows;
 }
 
@@ -49,7 +67,8 @@ constexpr Column kKernelColumns[] = {{"kernel", "kernel"},
                                      {"G elements/s", "elements_per_second", "{:.2f}", 1e-9},
                                      {"GB/s", "bytes_per_second", "{:.1f}", 1e-9},
                                      {"% of copy", "share_of_copy", "{:.0f}", 100},
-                                     {"% of read", "share_of_read", "{:.0f}", 100}};
+                                     {"% of read", "share_of_read", "{:.0f}", 100},
+                                     {"GFLOP/s", "flops_per_second", "{:.0f}", 1e-9}};
 
 // What the percentages are of.
 std::string limits_of(const Footprint& footprint, const std::vector<KernelSpeed>& speeds) {
@@ -98,7 +117,8 @@ two ranks' codes. Layers: what lies between their GEMMs, stored as FP32 or BF16.
 Maxima of blocks, decoding, unpacking and Box and Muller's noise are of the backend cpu alone.
 GB/s count what must be read and written once. % of copy compares GB/s, % of read
 elements/s, each with what the cache, or the memory, gives a copy or the reading of a
-matrix.)";
+matrix. GFLOP/s of attention leave out scores that it computes again. --json says what
+a transform costs: how much longer a cast takes with it than without.)";
 
 void declare_bench_kernels(Flags flags, BenchKernelsArgs& args) {
   flags.option("--filter TEXT", args.run.filter, "only kernels whose names contain this");
