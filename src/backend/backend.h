@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "backend/device_messages.h"
 #include "backend/operations.h"
@@ -56,6 +57,9 @@ class Backend {
                                            SumOrder /* sum */) const {
     return SumUnits::defined;
   }
+
+  /// What matrix units there are for; none: all is plain arithmetic.
+  [[nodiscard]] virtual std::vector<ProductMode> product_modes() { return {}; }
 
   /// Of a device whose memory others use, too: operations from now on go behind what they have
   /// given to this stream, and what they will behind these.

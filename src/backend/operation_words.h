@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <string>
 #include <string_view>
 
 #include "format/table.h"
@@ -49,6 +50,12 @@ enum class SumOrder : uint8_t {
   tile32,  ///< as matrix tiles of BF16 sum: by 32 along K
 };
 [[nodiscard]] std::string_view name_of(SumOrder sum);
+
+/// A kind of product that a device's matrix units may have.
+struct ProductMode {
+  std::string_view name;
+  std::string refusal;  ///< why they have not; empty: they have
+};
 
 /// By what they are added, where a backend does.
 enum class SumUnits : uint8_t {

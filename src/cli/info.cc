@@ -27,32 +27,52 @@ std::vector<std::string_view> isa_names_here() {
   return names;
 }
 
-/// Why `--backend cuda` cannot run here; none: it can.
-std::optional<std::string> missing_for_cards() {
+/// What `--backend cuda` is here.
+struct CudaBackend {
+  std::optional<std::string> missing;  ///< why it cannot run; none: it can
+  std::vector<ProductMode> products;   ///< of its first card
+};
+
+CudaBackend cuda_backend() {
   try {
-    (void)make_backend("cuda", {1});
-    return {};
+    return {.missing = {}, .products = make_backend("cuda", {1})->product_modes()};
   } catch (const Error& error) {
-    return error.parts().problem;
+    return {.missing = error.parts().problem, .products = {}};
   } catch (const std::exception& failure) {  // of a card that is not in order
-    return failure_text(failure);
+    return {.missing = failure_text(failure), .products = {}};
   }
 }
 
-Json cuda_json(const CudaMachine& machine, const std::optional<std::string>& missing) {
+Json products_json(const std::vector<ProductMode>& products) {
+  Json rows = Json::array();
+  for (const ProductMode& mode : products)
+    rows.push_back({{"mode", mode.name},
+                    {"algorithm", mode.refusal.empty()},
+                    {"why", mode.refusal.empty() ? Json() : Json(mode.refusal)}});
+  return rows;
+}
+
+/// A line for each.
+std::string products_text(const std::vector<ProductMode>& products) {
+  std::string text;
+  for (const ProductMode& mode : products)
+    text += fmt::format("  {:<26} {}\n", mode.name,
+                        mode.refusal.empty() ? "yes" : "no: " + mode.refusal);
+  return text;
+}
+
+Json cuda_json(const CudaMachine& machine, const CudaBackend& backend) {
   Json devices = Json::array();
   for (const CudaDevice& device : machine.devices)
     devices.push_back({{"name", device.name}, {"sm", device.sm}, {"memory", device.memory_bytes}});
   const auto text_or_null = [](const std::optional<std::string>& text) {
     return text ? Json(*text) : Json();
   };
-  return {{"built", !cuda_architectures().empty()},
-          {"architectures", cuda_architectures()},
-          {"driver", text_or_null(machine.driver)},
-          {"devices", devices},
-          {"cublaslt", text_or_null(machine.cublaslt)},
-          {"nccl", text_or_null(machine.nccl)},
-          {"missing", text_or_null(missing)}};
+  return {
+      {"built", !cuda_architectures().empty()},     {"architectures", cuda_architectures()},
+      {"driver", text_or_null(machine.driver)},     {"devices", devices},
+      {"cublaslt", text_or_null(machine.cublaslt)}, {"nccl", text_or_null(machine.nccl)},
+      {"missing", text_or_null(backend.missing)},   {"products", products_json(backend.products)}};
 }
 
 std::string cuda_text(const CudaMachine& machine, const std::optional<std::string>& missing) {
@@ -71,7 +91,7 @@ void info(const InfoArgs& args) {
   const Threads all{available_cores()};
   const double peak = measured_peak_flops(all);
   const CudaMachine cuda = cuda_machine();
-  const std::optional<std::string> missing = missing_for_cards();
+  const CudaBackend cuda_here = cuda_backend();
   const Json json = {{"version", version()},
                      {"compiler", compiler()},
                      {"cpu", cpu_model()},
@@ -85,7 +105,7 @@ void info(const InfoArgs& args) {
                      {"memory_available_bytes", memory.available},
                      {"peak_flops", peak},
                      {"recipe_folders", recipe_folders()},
-                     {"cuda", cuda_json(cuda, missing)}};
+                     {"cuda", cuda_json(cuda, cuda_here)}};
   if (args.json) return print_json(json);
   const auto line = [](const char* what, std::string_view value) {
     print("{:<16} {}\n", what, value);
@@ -99,7 +119,9 @@ void info(const InfoArgs& args) {
        fmt::format("{}, using {}", fmt::join(isa_names_here(), " "), name_of(current_isa())));
   line("AMX", text_of(amx_state()));
   line("backends", fmt::format("{}", fmt::join(backend_names(), " ")));
-  line("cuda", cuda_text(cuda, missing));
+  line("cuda", cuda_text(cuda, cuda_here.missing));
+  if (!cuda_here.products.empty()) line("cuBLASLt has", "products of its first card:");
+  print("{}", products_text(cuda_here.products));
   line("threads", std::to_string(all.count));
   line("memory", size(memory.total) + ", available " + size(memory.available));
   line("measured peak", fmt::format("{:.3g} GFLOP/s in FP32", peak / 1e9));

@@ -281,6 +281,7 @@ TEST_F(Commands, ACardIsRefusedInOneLineWhereThereIsNone) {
   expect_refused({"train", "tiny.toml", "--out", "run", "--backend", "cuda"}, 1,
                  {"--backend: ", "cuda", built ? "driver" : "not built"});
   EXPECT_FALSE(cuda.at("missing").get<std::string>().empty());
+  EXPECT_EQ(cuda.at("products"), Json::array());
   EXPECT_NE(run_well({"info"}).find("--backend cuda"), std::string::npos);
   EXPECT_FALSE(fs::exists(path("run")));
 }

@@ -8,6 +8,7 @@
 
 #include "backend/cuda/kernels/perform.h"
 #include "backend/cuda/kind_clock.h"
+#include "backend/cuda/product_modes.h"
 #include "backend/cuda/route.h"
 
 namespace ng::cuda {
@@ -51,6 +52,9 @@ class KernelBackend : public Backend {
     const Route route = choose_route(*units_, {.a = a, .b = b, .sum = sum}).route;
     if (route == Route::kernel || route == Route::int8) return SumUnits::defined;
     return route == Route::bf16 ? SumUnits::fp32 : units_->of_fp8();
+  }
+  [[nodiscard]] std::vector<ProductMode> product_modes() override {
+    return units_ != nullptr ? cuda::product_modes(*units_) : std::vector<ProductMode>();
   }
   void require(const Operation& operation) const override { perform_on(nullptr, operation); }
   void execute(const Operation& operation) override {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/emulated/matmul.h"
 #include "backend/cuda/kernels/perform.h"
 #include "backend/cuda/route.h"
@@ -281,6 +282,27 @@ TEST(CudaUnits, BF16IsReadAndWrittenWhereItLies) {
   perform(&device, gemm, {nullptr, {}});
   for (size_t i = 0; i < y.size(); ++i)
     EXPECT_EQ(got[i].bits, y[i].bits) << i << ": one chain, as the emulated library sums";
+}
+
+/// The kinds of products that an emulated card of this kind has.
+std::string products_of(int sm) {
+  std::string all;
+  for (const ProductMode& mode :
+       make_emulated_cuda_backend({.has_units = true, .sm = sm})->product_modes())
+    if (mode.refusal.empty()) all += (all.empty() ? "" : "; ") + std::string(mode.name);
+  return all;
+}
+
+TEST(CudaUnits, EachCardHasItsOwnProducts) {
+  EXPECT_EQ(products_of(80), "bf16; int8");
+  EXPECT_EQ(products_of(89), "bf16; int8; fp8, a scale each; fp8 gradient, a scale each");
+  EXPECT_EQ(products_of(90),
+            "bf16; int8; fp8, a scale each; fp8 gradient, a scale each; fp8, rows and columns; "
+            "fp8, 1x128; fp8, 128x128 by 1x128");
+  for (const int sm : {100, 120})
+    EXPECT_EQ(products_of(sm),
+              "bf16; int8; fp8, a scale each; fp8 gradient, a scale each; mxfp8; nvfp4");
+  EXPECT_TRUE(make_emulated_cuda_backend({})->product_modes().empty()) << "plain arithmetic";
 }
 
 }  // namespace
