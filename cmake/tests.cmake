@@ -222,6 +222,8 @@ set_tests_properties(${waiting} net_drill PROPERTIES RESOURCE_LOCK ranks COST 20
 
 add_test(NAME packages_ask COMMAND tests/packages/ask WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
 set_tests_properties(packages_ask PROPERTIES LABELS packages TIMEOUT 60 SKIP_RETURN_CODE 77)
+add_test(NAME card_prove COMMAND tests/card/prove WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+set_tests_properties(card_prove PROPERTIES LABELS "benchmarks;fast" TIMEOUT 60)
 
 find_program(NG_PYTHON3 python3)
 if(NG_PYTHON3)

@@ -1,7 +1,7 @@
 // probe: what a card and its cuBLASLt can do, as one JSON object: limits, the rate of a copy, which
-// products have an algorithm and how fast they are, and whether MXFP4 folded into FP8 is summed
-// exactly. Ends with 1 and one line where there is no card. Built by scripts/gpu-bundle; never run
-// on a card yet.
+// products have an algorithm and how fast they are, how MXFP4 folded into FP8 is beside its
+// emulation in BF16, and whether it is summed exactly. Ends with 1 and one line where there is no
+// card. Built by scripts/gpu-bundle; never run on a card yet.
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #include <dlfcn.h>
@@ -135,8 +135,11 @@ constexpr Mode kModes[] = {
     {"folded mxfp4, FP32 out", CUDA_R_8F_E4M3, CUDA_R_8F_E4M3, CUDA_R_32F, CUBLAS_COMPUTE_32F,
      CUDA_R_32F, CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F, CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F,
      8},
+    {"bf16, FP32 out", CUDA_R_16BF, CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F, CUDA_R_32F, kNone,
+     kNone, 16},
 };
-constexpr const Mode& kFolded = kModes[std::size(kModes) - 1];
+constexpr const Mode& kFolded = kModes[std::size(kModes) - 2];
+constexpr const Mode& kEmulated = kModes[std::size(kModes) - 1];  ///< MXFP4 as BF16 holds it
 
 int64_t bytes_of(cudaDataType_t type) { return type == CUDA_R_16BF ? 2 : 4; }
 
@@ -215,30 +218,55 @@ class Product {
   bool has_algorithm_ = false;
 };
 
-/// Prints a row of "products": TFLOP/s of m tokens through a layer of `width` by `width`.
-void print_rate(const Blas& blas, const Mode& mode, int64_t m, int64_t width, const char* before) {
+struct Rate {
+  bool has_algorithm;
+  double tflops;  ///< 0: not measured
+};
+
+/// Of m tokens through a layer of `width` by `width`.
+Rate rate_of(const Blas& blas, const Mode& mode, int64_t m, int64_t width) {
   const Product product(blas, mode, m, width, width);
-  double rate = 0;
-  if (product.has_algorithm()) {
-    const auto a_bytes = static_cast<size_t>(m * width * mode.bits / 8);
-    const auto b_bytes = static_cast<size_t>(width * width * mode.bits / 8);
-    const Bytes a(a_bytes), b(b_bytes);
-    draw(a, a_bytes, mode.a);
-    draw(b, b_bytes, mode.b);
-    const Bytes d(static_cast<size_t>(m * width * bytes_of(mode.d))), room(Product::kRoom);
-    const bool integers = mode.d == CUDA_R_32I;
-    if (product.run(a, b, d, room, integers)) {
-      const double operations = 2.0 * static_cast<double>(m) * static_cast<double>(width * width);
-      rate = operations / seconds(10, [&] { product.run(a, b, d, room, integers); });
-    }
-  }
+  if (!product.has_algorithm()) return {false, 0};
+  const auto a_bytes = static_cast<size_t>(m * width * mode.bits / 8);
+  const auto b_bytes = static_cast<size_t>(width * width * mode.bits / 8);
+  const Bytes a(a_bytes), b(b_bytes);
+  draw(a, a_bytes, mode.a);
+  draw(b, b_bytes, mode.b);
+  const Bytes d(static_cast<size_t>(m * width * bytes_of(mode.d))), room(Product::kRoom);
+  const bool integers = mode.d == CUDA_R_32I;
+  if (!product.run(a, b, d, room, integers)) return {true, 0};
+  const double operations = 2.0 * static_cast<double>(m) * static_cast<double>(width * width);
+  const double time = seconds(10, [&] { product.run(a, b, d, room, integers); });
+  return {true, 1e-12 * operations / time};
+}
+
+/// 0: null.
+void print_number(const char* key, double number, const char* behind) {
+  if (number > 0)
+    std::printf("\"%s\": %.2f%s", key, number, behind);
+  else
+    std::printf("\"%s\": null%s", key, behind);
+}
+
+/// Prints a row of "products".
+void print_rate(const Blas& blas, const Mode& mode, int64_t m, int64_t width, const char* before) {
+  const Rate rate = rate_of(blas, mode, m, width);
   std::printf("%s\n    {\"mode\": \"%s\", \"tokens\": %lld, \"width\": %lld, \"algorithm\": %s, ",
               before, mode.name, static_cast<long long>(m), static_cast<long long>(width),
-              product.has_algorithm() ? "true" : "false");
-  if (rate > 0)
-    std::printf("\"tflops\": %.1f}", 1e-12 * rate);
-  else
-    std::printf("\"tflops\": null}");
+              rate.has_algorithm ? "true" : "false");
+  print_number("tflops", rate.tflops, "}");
+  std::fflush(stdout);
+}
+
+/// Prints a row of "folded_beside_bf16": products alone, of operands that are held already.
+void print_beside(const Blas& blas, int64_t m, int64_t width, const char* before) {
+  const double folded = rate_of(blas, kFolded, m, width).tflops;
+  const double emulated = rate_of(blas, kEmulated, m, width).tflops;
+  std::printf("%s\n    {\"tokens\": %lld, \"width\": %lld, ", before, static_cast<long long>(m),
+              static_cast<long long>(width));
+  print_number("folded_tflops", folded, ", ");
+  print_number("bf16_tflops", emulated, ", ");
+  print_number("times", emulated > 0 ? folded / emulated : 0, "}");
   std::fflush(stdout);
 }
 
@@ -348,6 +376,13 @@ int main() {
         print_rate(blas, mode, tokens, width, before);
         before = ",";
       }
+  std::printf("\n  ],\n  \"folded_beside_bf16\": [");
+  before = "";
+  for (const int64_t width : {4096, 8192})
+    for (const int64_t tokens : {width, 2 * width}) {
+      print_beside(blas, tokens, width, before);
+      before = ",";
+    }
   std::printf("\n  ],\n  \"folded_mxfp4\": [");
   before = "";
   for (const int64_t k : {768, 4096, 16384})
