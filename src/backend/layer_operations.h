@@ -87,6 +87,7 @@ struct Norm {
   ConstView gain;    ///< (1, cols) FP32
   ConstView bias{};  ///< the same; no rows: none (rms: always)
   float eps = 0;
+  StoredAmax* amax = nullptr;  ///< of y; null: not wanted
   void each_output(const auto& f) const { f("y", y); }
 };
 
@@ -102,6 +103,7 @@ struct NormBackward {
   ConstView x;
   ConstView gain;
   float eps = 0;
+  StoredAmax* amax = nullptr;  ///< of dx; null: not wanted
   void each_output(const auto& f) const {
     f("dx", dx);
     f("dgain", dgain);
@@ -118,6 +120,7 @@ struct Gelu {
   View y;
   ConstView x;
   GeluKind kind = GeluKind::tanh;
+  StoredAmax* amax = nullptr;  ///< of y; null: not wanted
   void each_output(const auto& f) const { f("y", y); }
 };
 
@@ -128,6 +131,7 @@ struct GeluBackward {
   ConstView dy;
   ConstView x;
   GeluKind kind = GeluKind::tanh;
+  StoredAmax* amax = nullptr;  ///< of dx; null: not wanted
   void each_output(const auto& f) const { f("dx", dx); }
 };
 
@@ -138,6 +142,7 @@ struct Swiglu {
   View y;
   ConstView gate;
   ConstView up;
+  StoredAmax* amax = nullptr;  ///< of y; null: not wanted
   void each_output(const auto& f) const { f("y", y); }
 };
 
@@ -149,6 +154,8 @@ struct SwigluBackward {
   ConstView dy;
   ConstView gate;
   ConstView up;
+  StoredAmax* dgate_amax = nullptr;  ///< null: not wanted
+  StoredAmax* dup_amax = nullptr;    ///< the same
   void each_output(const auto& f) const {
     f("dgate", dgate);
     f("dup", dup);

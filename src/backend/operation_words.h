@@ -44,6 +44,14 @@ enum class Compute : uint8_t { fp32, bf16 };
   return compute == Compute::bf16 ? bf16_format() : fp32_format();
 }
 
+/// The largest |value| of an output as it is stored, found while it is written: what
+/// FindOperandAmax has of it for operands without a transform. In backend memory; what was there
+/// before is not read.
+struct StoredAmax {
+  float value = 0;        ///< NaN aside
+  float or_infinite = 0;  ///< the same, infinite where one is NaN
+};
+
 /// In which order the products of a GEMM are summed. [backend/ref/gemm.h]
 enum class SumOrder : uint8_t {
   chain,   ///< one chain along K, or by blocks where both operands have scales of blocks

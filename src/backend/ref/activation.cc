@@ -42,6 +42,7 @@ void perform(const Gelu& op) {
   for (int64_t t = 0; t < op.y.rows; ++t)
     for (int64_t c = 0; c < op.y.cols; ++c)
       y.put(t, c, static_cast<float>(gelu_of(x(t, c), op.kind)));
+  put_amax(op.y, op.amax);
 }
 
 void perform(const GeluBackward& op) {
@@ -52,6 +53,7 @@ void perform(const GeluBackward& op) {
   for (int64_t t = 0; t < op.dx.rows; ++t)
     for (int64_t c = 0; c < op.dx.cols; ++c)
       dx.put(t, c, static_cast<float>(dy(t, c) * gelu_slope(x(t, c), op.kind)));
+  put_amax(op.dx, op.amax);
 }
 
 void perform(const Swiglu& op) {
@@ -64,6 +66,7 @@ void perform(const Swiglu& op) {
       const double g = gate(t, c);
       y.put(t, c, static_cast<float>(g * sigmoid(g) * up(t, c)));
     }
+  put_amax(op.y, op.amax);
 }
 
 void perform(const SwigluBackward& op) {
@@ -82,6 +85,8 @@ void perform(const SwigluBackward& op) {
       dup.put(t, c, static_cast<float>(d * (g * s)));
       dgate.put(t, c, static_cast<float>(d * u * (s * (1 + g * (1 - s)))));
     }
+  put_amax(op.dgate, op.dgate_amax);
+  put_amax(op.dup, op.dup_amax);
 }
 
 }  // namespace ng::ref

@@ -101,6 +101,7 @@ void perform(const Norm& op) {
       y.put(t, c, value);
     }
   }
+  put_amax(op.y, op.amax);
 }
 
 void perform(const NormBackward& op, Scratch& scratch) {
@@ -113,6 +114,7 @@ void perform(const NormBackward& op, Scratch& scratch) {
                       op.eps};
   add_parameter_gradients(inputs, op.dgain, op.dbias, scratch);
   input_gradient(inputs, op.dx, op.dresidual);
+  put_amax(op.dx, op.amax);
 }
 
 }  // namespace ng::ref

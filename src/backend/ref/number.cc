@@ -1,5 +1,9 @@
 #include "backend/ref/number.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "format/dynamic_map.h"
 #include "format/expansion.h"
 
@@ -82,6 +86,19 @@ void Writer::put(int64_t row, int64_t col, float value) const {
     const int bits = y_.element->bits;
     set_code(y_.data, at * bits, bits, codec_.encode(value, {}, OverflowRule::special));
   }
+}
+
+void put_amax(const ConstView& stored, StoredAmax* amax) {
+  if (amax == nullptr) return;
+  const Reader x(stored);
+  bool has_nan = false;
+  *amax = {};
+  for (int64_t t = 0; t < x.rows(); ++t)
+    for (int64_t c = 0; c < x.cols(); ++c) {
+      amax->value = std::max(amax->value, std::fabs(x(t, c)));  // the first where the second is NaN
+      has_nan = has_nan || std::isnan(x(t, c));
+    }
+  amax->or_infinite = has_nan ? std::numeric_limits<float>::infinity() : amax->value;
 }
 
 }  // namespace ng::ref

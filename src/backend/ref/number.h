@@ -81,6 +81,9 @@ class Writer {
   ElementCodec codec_;
 };
 
+/// *amax, where it is wanted, of what an operation has stored.
+void put_amax(const ConstView& stored, StoredAmax* amax);
+
 /// The rows of a tensor that must be FP32; throws Unsupported naming `operation`.
 template <class Byte>
 [[nodiscard]] auto fp32_rows(const BasicView<Byte>& x, std::string_view operation) {

@@ -1,6 +1,7 @@
 #include "backend/cpu/ops/activation.h"
 
 #include "backend/cpu/ops/blocks.h"
+#include "backend/cpu/ops/stored_amax.h"
 #include "backend/cpu/types.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -141,29 +142,44 @@ HWY_EXPORT(SwigluBackwardBlock);
 
 void perform(Workspace& workspace, const Gelu& op) {
   require_one_type(op.kName, {op.y, op.x});
+  const AmaxOfBlocks amax(op.amax);
   const auto block = [&](const View& y, const ConstView& x) {
     HWY_DYNAMIC_DISPATCH(GeluBlock)(y, x, op.kind);
+    amax.note(y);
   };
   for_blocks(workspace.threads(), block, op.y, op.x);
 }
 
 void perform(Workspace& workspace, const GeluBackward& op) {
   require_one_type(op.kName, {op.dx, op.dy, op.x});
+  const AmaxOfBlocks amax(op.amax);
   const auto block = [&](const View& dx, const ConstView& dy, const ConstView& x) {
     HWY_DYNAMIC_DISPATCH(GeluBackwardBlock)(dx, dy, x, op.kind);
+    amax.note(dx);
   };
   for_blocks(workspace.threads(), block, op.dx, op.dy, op.x);
 }
 
 void perform(Workspace& workspace, const Swiglu& op) {
   require_one_type(op.kName, {op.y, op.gate, op.up});
-  for_blocks(workspace.threads(), HWY_DYNAMIC_DISPATCH(SwigluBlock), op.y, op.gate, op.up);
+  const AmaxOfBlocks amax(op.amax);
+  const auto block = [&](const View& y, const ConstView& gate, const ConstView& up) {
+    HWY_DYNAMIC_DISPATCH(SwigluBlock)(y, gate, up);
+    amax.note(y);
+  };
+  for_blocks(workspace.threads(), block, op.y, op.gate, op.up);
 }
 
 void perform(Workspace& workspace, const SwigluBackward& op) {
   require_one_type(op.kName, {op.dgate, op.dup, op.dy, op.gate, op.up});
-  for_blocks(workspace.threads(), HWY_DYNAMIC_DISPATCH(SwigluBackwardBlock), op.dgate, op.dup,
-             op.dy, op.gate, op.up);
+  const AmaxOfBlocks of_dgate(op.dgate_amax), of_dup(op.dup_amax);
+  const auto block = [&](const View& dgate, const View& dup, const ConstView& dy,
+                         const ConstView& gate, const ConstView& up) {
+    HWY_DYNAMIC_DISPATCH(SwigluBackwardBlock)(dgate, dup, dy, gate, up);
+    of_dgate.note(dgate);
+    of_dup.note(dup);
+  };
+  for_blocks(workspace.threads(), block, op.dgate, op.dup, op.dy, op.gate, op.up);
 }
 
 }  // namespace ng::cpu

@@ -9,6 +9,7 @@
 
 #include "backend/cpu/ops/blocks.h"
 #include "backend/cpu/ops/reduce.h"
+#include "backend/cpu/ops/stored_amax.h"
 #include "backend/cpu/types.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -206,6 +207,7 @@ void perform(Workspace& workspace, const Norm& op) {
   const std::span<std::byte> room = workspace.shared();
   const float* gain = as_read(op.gain, op.y, room.first(room.size() / 2));
   const float* bias = as_read(op.bias, op.y, room.subspan(room.size() / 2));
+  const AmaxOfBlocks amax(op.amax);
   for_row_blocks(workspace.threads(), op.x.rows, op.x.cols, [&](int64_t first, int64_t rows) {
     const View y = op.y.slice(first, rows);
     const ConstView x = op.x.slice(first, rows);
@@ -213,6 +215,7 @@ void perform(Workspace& workspace, const Norm& op) {
       HWY_DYNAMIC_DISPATCH(LayerNormRows)(y, x, gain, bias, op.eps);
     else
       HWY_DYNAMIC_DISPATCH(RmsNormRows)(y, x, gain, op.eps);
+    amax.note(y);
   });
 }
 
@@ -224,6 +227,7 @@ void perform(Workspace& workspace, const NormBackward& op) {
            op.dy.cols, rows, cols);
   NG_CHECK(op.dresidual.rows == 0 || same_shape(op.dresidual, op.x), op.dresidual.rows, rows);
   NG_CHECK(op.kind == NormKind::layer || op.dbias.rows == 0, op.dbias.rows);
+  const AmaxOfBlocks amax(op.amax);
   if (rows == 0) return;
   const ColumnSumBlocks cut = column_sum_blocks(rows, cols, 2, kSharedScratchBytes);
   float* dgain = reinterpret_cast<float*>(workspace.shared().data());
@@ -234,6 +238,7 @@ void perform(Workspace& workspace, const NormBackward& op) {
     const int64_t count = std::min(cut.rows_per_block, rows - first);
     float* bias = dbias != nullptr ? dbias + b * cut.pitch : nullptr;
     HWY_DYNAMIC_DISPATCH(BackwardRows)(op, gain, first, count, dgain + b * cut.pitch, bias);
+    amax.note(op.dx.slice(first, count));
   });
   const Threads threads = workspace.threads();
   fold_column_sums(threads, op.dgain.as<float>().data, dgain, cut, cols);

@@ -1,8 +1,8 @@
 // GELU and SwiGLU in FP32, by the formulas of the cpu backend.
 #include <cmath>
 
+#include "backend/cuda/kernels/largest.h"
 #include "backend/cuda/kernels/perform.h"
-#include "backend/cuda/kernels/values.h"
 #include "math/erf.h"
 #include "math/exp.h"
 
@@ -55,8 +55,10 @@ struct GeluEach {
   Target y;
   Source x;
   GeluKind kind;
-  __device__ void operator()(int64_t row, int64_t col) const {
-    y.put(row, col, gelu_of(x(row, col), kind));
+  __device__ Written<1> operator()(int64_t row, int64_t col) const {
+    const float value = gelu_of(x(row, col), kind);
+    y.put(row, col, value);
+    return {{value}};
   }
 };
 
@@ -64,28 +66,35 @@ struct GeluBackwardEach {
   Target dx;
   Source dy, x;
   GeluKind kind;
-  __device__ void operator()(int64_t row, int64_t col) const {
-    dx.put(row, col, dy(row, col) * gelu_slope(x(row, col), kind));
+  __device__ Written<1> operator()(int64_t row, int64_t col) const {
+    const float value = dy(row, col) * gelu_slope(x(row, col), kind);
+    dx.put(row, col, value);
+    return {{value}};
   }
 };
 
 struct SwigluEach {
   Target y;
   Source gate, up;
-  __device__ void operator()(int64_t row, int64_t col) const {
+  __device__ Written<1> operator()(int64_t row, int64_t col) const {
     const float g = gate(row, col);
-    y.put(row, col, g * sigmoid_of(g).s * up(row, col));
+    const float value = g * sigmoid_of(g).s * up(row, col);
+    y.put(row, col, value);
+    return {{value}};
   }
 };
 
 struct SwigluBackwardEach {
   Target dgate, dup;
   Source dy, gate, up;
-  __device__ void operator()(int64_t row, int64_t col) const {
+  __device__ Written<2> operator()(int64_t row, int64_t col) const {
     const float d = dy(row, col), g = gate(row, col), u = up(row, col);
     const Sigmoid sigmoid = sigmoid_of(g);
-    dup.put(row, col, d * (g * sigmoid.s));
-    dgate.put(row, col, d * u * (sigmoid.s * std::fma(g, sigmoid.rest, 1.0f)));
+    const float of_up = d * (g * sigmoid.s);
+    const float of_gate = d * u * (sigmoid.s * std::fma(g, sigmoid.rest, 1.0f));
+    dup.put(row, col, of_up);
+    dgate.put(row, col, of_gate);
+    return {{of_gate, of_up}};
   }
 };
 
@@ -93,25 +102,28 @@ struct SwigluBackwardEach {
 
 void perform(Stream stream, const Gelu& op) {
   NG_CHECK(same_shape(op.y, op.x), op.y.rows, op.y.cols, op.x.rows, op.x.cols);
-  for_each_place(stream, op.y.rows, op.y.cols,
-                 GeluEach{target_of("gelu", op.y), source_of("gelu", op.x, op.y), op.kind});
+  const Target y = target_of("gelu", op.y);
+  for_each_noted<1>(stream, op.y.rows, op.y.cols,
+                    GeluEach{y, source_of("gelu", op.x, op.y), op.kind},
+                    {{amax_place(stream, y, op.amax)}});
 }
 
 void perform(Stream stream, const GeluBackward& op) {
   NG_CHECK(same_shape(op.dx, op.x) && same_shape(op.dy, op.x), op.dx.rows, op.dx.cols, op.dy.rows,
            op.dy.cols, op.x.rows, op.x.cols);
   constexpr std::string_view kName = GeluBackward::kName;
-  for_each_place(stream, op.dx.rows, op.dx.cols,
-                 GeluBackwardEach{target_of(kName, op.dx), source_of(kName, op.dy, op.dx),
-                                  source_of(kName, op.x, op.dx), op.kind});
+  const Target dx = target_of(kName, op.dx);
+  const GeluBackwardEach each{dx, source_of(kName, op.dy, op.dx), source_of(kName, op.x, op.dx),
+                              op.kind};
+  for_each_noted<1>(stream, op.dx.rows, op.dx.cols, each, {{amax_place(stream, dx, op.amax)}});
 }
 
 void perform(Stream stream, const Swiglu& op) {
   NG_CHECK(same_shape(op.y, op.gate) && same_shape(op.y, op.up), op.y.rows, op.y.cols, op.gate.rows,
            op.gate.cols, op.up.rows, op.up.cols);
-  for_each_place(stream, op.y.rows, op.y.cols,
-                 SwigluEach{target_of("swiglu", op.y), source_of("swiglu", op.gate, op.y),
-                            source_of("swiglu", op.up, op.y)});
+  const Target y = target_of("swiglu", op.y);
+  const SwigluEach each{y, source_of("swiglu", op.gate, op.y), source_of("swiglu", op.up, op.y)};
+  for_each_noted<1>(stream, op.y.rows, op.y.cols, each, {{amax_place(stream, y, op.amax)}});
 }
 
 void perform(Stream stream, const SwigluBackward& op) {
@@ -119,11 +131,13 @@ void perform(Stream stream, const SwigluBackward& op) {
                same_shape(op.gate, op.up) && same_shape(op.dy, op.gate),
            op.dgate.rows, op.dgate.cols, op.dup.rows, op.dup.cols, op.dy.rows, op.dy.cols);
   constexpr std::string_view kName = SwigluBackward::kName;
-  for_each_place(
-      stream, op.dy.rows, op.dy.cols,
-      SwigluBackwardEach{target_of(kName, op.dgate), target_of(kName, op.dup),
-                         source_of(kName, op.dy, op.dgate), source_of(kName, op.gate, op.dgate),
-                         source_of(kName, op.up, op.dgate)});
+  const Target dgate = target_of(kName, op.dgate), dup = target_of(kName, op.dup);
+  const SwigluBackwardEach each{dgate, dup, source_of(kName, op.dy, op.dgate),
+                                source_of(kName, op.gate, op.dgate),
+                                source_of(kName, op.up, op.dgate)};
+  for_each_noted<2>(
+      stream, op.dy.rows, op.dy.cols, each,
+      {{amax_place(stream, dgate, op.dgate_amax), amax_place(stream, dup, op.dup_amax)}});
 }
 
 }  // namespace ng::cuda

@@ -36,7 +36,7 @@ struct FindLargestOfRegion {
     Largest largest;
     for (int64_t k = first + lane; k < end && k < k_padded; k += kWarp)
       largest.take(values(row, k));
-    largest.put(second.at(row, first), lane);
+    put_largest(largest, second.at(row, first), lane);
   }
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "backend/cuda/kernels/element_cast.h"
+#include "backend/cuda/kernels/largest.h"
 #include "format/scale.h"
 
 namespace ng::cuda {
@@ -25,15 +26,6 @@ struct MxOperand {
   uint8_t* codes = nullptr;
   uint8_t* scales = nullptr;
 };
-
-/// The largest of a warp, in each lane.
-__device__ inline uint32_t largest_bits_of_warp(uint32_t x) {
-  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
-    const uint32_t other = __shfl_xor_sync(~0u, x, distance);
-    x = x < other ? other : x;
-  }
-  return x;
-}
 
 /// Of a block with the largest magnitude of these FP32 bits, which are ordered as the magnitudes.
 __device__ inline uint32_t scale_code(const MxCast& cast, uint32_t amax_bits) {

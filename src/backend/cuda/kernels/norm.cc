@@ -1,8 +1,8 @@
 // RMSNorm and LayerNorm, a warp for each row: statistics in FP64, values in FP32 as in `ref`.
 #include <cmath>
 
+#include "backend/cuda/kernels/largest.h"
 #include "backend/cuda/kernels/perform.h"
-#include "backend/cuda/kernels/values.h"
 
 namespace ng::cuda {
 namespace {
@@ -35,13 +35,17 @@ struct NormRow {
   Target y;
   Source x, gain, bias;
   float eps;
+  AmaxPlace amax;
   __device__ void operator()(int64_t row, int lane) const {
     const RowStatistics s = statistics_of(kind, x, eps, row, lane);
+    Largest largest;
     for (int64_t c = lane; c < x.cols; c += kWarp) {
       float value = (x(row, c) - s.mean) * s.rstd * gain(0, c);
       if (bias.rows > 0) value += bias(0, c);
       y.put(row, c, value);
+      largest.take(value);
     }
+    amax.put(largest, lane);
   }
 };
 
@@ -78,6 +82,7 @@ struct NormBackwardRow {
   Target dx;
   Source dresidual, dy, x, gain;
   const RowStatistics* statistics;
+  AmaxPlace amax;
   __device__ void operator()(int64_t row, int lane) const {
     const RowStatistics s = statistics[row];
     double g_sum = 0, gh_sum = 0;
@@ -89,12 +94,15 @@ struct NormBackwardRow {
     const auto n = static_cast<double>(x.cols);
     const auto g_mean = static_cast<float>(sum_of_warp(g_sum) / n);
     const auto gh_mean = static_cast<float>(sum_of_warp(gh_sum) / n);
+    Largest largest;
     for (int64_t c = lane; c < x.cols; c += kWarp) {
       const float h = (x(row, c) - s.mean) * s.rstd;
       float value = s.rstd * (dy(row, c) * gain(0, c) - g_mean - h * gh_mean);
       if (dresidual.rows > 0) value = dresidual(row, c) + value;
       dx.put(row, c, value);
+      largest.take(value);
     }
+    amax.put(largest, lane);
   }
 };
 
@@ -103,9 +111,15 @@ struct NormBackwardRow {
 void perform(Stream stream, const Norm& op) {
   NG_CHECK(same_shape(op.y, op.x), op.y.rows, op.y.cols, op.x.rows, op.x.cols);
   NG_CHECK(op.kind == NormKind::layer || op.bias.rows == 0);
-  for_each_row(stream, op.y.rows,
-               NormRow{op.kind, target_of("norm", op.y), source_of("norm", op.x, op.y),
-                       source_of("norm", op.gain, op.y), source_of("norm", op.bias, op.y), op.eps});
+  const Target y = target_of("norm", op.y);
+  const NormRow row{op.kind,
+                    y,
+                    source_of("norm", op.x, op.y),
+                    source_of("norm", op.gain, op.y),
+                    source_of("norm", op.bias, op.y),
+                    op.eps,
+                    amax_place(stream, y, op.amax)};
+  for_each_row(stream, op.y.rows, row);
 }
 
 void perform(Stream stream, const NormBackward& op, const Scratch& scratch) {
@@ -117,13 +131,15 @@ void perform(Stream stream, const NormBackward& op, const Scratch& scratch) {
   constexpr std::string_view kName = NormBackward::kName;
   auto* statistics = scratch.take<RowStatistics>(kName, op.x.rows);
   const Source dy = source_of(kName, op.dy, op.dx), x = source_of(kName, op.x, op.dx);
+  const Target dx = target_of(kName, op.dx);
   const NormBackwardRow row{op.kind,
-                            target_of(kName, op.dx),
+                            dx,
                             source_of(kName, op.dresidual, op.dx),
                             dy,
                             x,
                             source_of(kName, op.gain, op.dx),
-                            statistics};
+                            statistics,
+                            amax_place(stream, dx, op.amax)};
   for_each_row(stream, x.rows, StatisticsRow{op.kind, x, op.eps, statistics});
   // Before dx is written, whose memory may be dy's.
   for_each_place(

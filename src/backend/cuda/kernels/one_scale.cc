@@ -26,7 +26,7 @@ struct FindLargestOfGroup {
     from.load(unit, lane, x);
     Largest largest;
     for (const float value : x) largest.take(value);
-    largest.put(scale, lane);
+    put_largest(largest, scale, lane);
   }
 };
 

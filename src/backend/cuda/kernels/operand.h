@@ -28,24 +28,12 @@ struct CardScale {
   float decode = 1;      ///< of decoded elements, in the end
 };
 
-/// Largest magnitude of some values, and whether one is NaN.
-struct Largest {
-  uint32_t bits = 0;
-  bool has_nan = false;
-  __device__ void take(float x) {
-    const uint32_t magnitude = float_bits(x) & 0x7FFFFFFFu;
-    if (magnitude > kFloatInf)
-      has_nan = true;
-    else if (magnitude > bits)
-      bits = magnitude;
-  }
-  /// That of a warp's values, into a scale that was forgotten.
-  __device__ void put(CardScale* scale, int lane) const {
-    const uint32_t all = largest_bits_of_warp(bits);
-    if (lane == 0) atomicMax(&scale->amax, all);
-    if (has_nan) atomicMax(&scale->has_nan, 1u);
-  }
-};
+/// That of a warp's values, into a scale that was forgotten.
+__device__ inline void put_largest(const Largest& of_lane, CardScale* scale, int lane) {
+  const uint32_t all = largest_bits_of_warp(of_lane.bits);
+  if (lane == 0) atomicMax(&scale->amax, all);
+  if (of_lane.has_nan) atomicMax(&scale->has_nan, 1u);
+}
 
 /// The only scale of an operand, or those of the second level, [down][across].
 struct CardScales {

@@ -41,7 +41,7 @@ struct FindLargestOfRow {
   __device__ void operator()(int64_t row, int lane) const {
     Largest largest;
     for (int64_t col = lane; col < cols; col += kWarp) largest.take(x(row, col));
-    largest.put(scale, lane);
+    put_largest(largest, scale, lane);
   }
 };
 

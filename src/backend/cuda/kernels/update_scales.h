@@ -31,10 +31,10 @@ struct FindNewLargest {
       first.take(at.m);
       second.take(at.v);
     }
-    weight.put(is_of_master || !t.master.exists() ? &to->value : &to->master, lane);
+    put_largest(weight, is_of_master || !t.master.exists() ? &to->value : &to->master, lane);
     if (is_of_master) return;
-    if constexpr (kWay != UpdateWay::feedback) first.put(&to->moment1, lane);
-    second.put(&to->moment2, lane);
+    if constexpr (kWay != UpdateWay::feedback) put_largest(first, &to->moment1, lane);
+    put_largest(second, &to->moment2, lane);
   }
 };
 
@@ -49,7 +49,7 @@ struct FindLargestFed {
     Largest first;
     for (int64_t col = lane; col < update.t.value.cols; col += kWarp)
       first.take(update.fed(first_row + i, col).m);
-    first.put(to, lane);
+    put_largest(first, to, lane);
   }
 };
 
