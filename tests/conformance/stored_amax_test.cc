@@ -157,5 +157,62 @@ TEST(StoredAmax, IsThatOfWhatWasWritten) {
   expect_amax_of_all(kBlocksOfWorkers, std::span(kAmong).first(1));
 }
 
+/// Casts with a scale of the whole, by what it is made of.
+std::vector<Operand> casts_of_the_whole() {
+  std::vector<Operand> casts;
+  for (const std::string_view name : {"fp8_e4m3", "fp8_e5m2", "nvfp4", "int8", "int4"}) {
+    casts.push_back(operand_of(name));
+    if (name != "nvfp4") casts.back().block = {.kind = Block::Kind::tensor};
+  }
+  casts.push_back(casts[0]);
+  casts.back().scale = ScaleKind::pow2;
+  casts.push_back(casts[3]);
+  casts.back().rounding = Rounding::stochastic;
+  casts.push_back(casts[4]);
+  casts.back().scale_of = ScaleOf::mean_abs;
+  casts.push_back(casts[0]);
+  casts.back().scaling = Scaling::delayed;
+  casts.back().amax_history = 2;
+  return casts;
+}
+
+Results told_or_not(const Place& with, const OperandSpec& spec, const Matrix& source) {
+  const StoredAmax amax = amax_of(source);
+  const bool is_delayed = spec.cast.scaling == Scaling::delayed;
+  const bool leaves_nan_aside = is_delayed || spec.cast.scale == ScaleKind::e4m3;
+  Buffer<float> known = with.buffer<float>({leaves_nan_aside ? amax.value : amax.or_infinite});
+  Results results;
+  for (const bool is_told : {false, true})
+    for (const bool updates : {false, true}) {
+      if (!is_delayed && updates) continue;  // means nothing
+      Buffer<float> encode_scale = with.buffer<float>({8}), history = with.buffer<float>({0.25, 1});
+      PrepareContext context = drawing();
+      context.delayed = {encode_scale.data(), history.data()};
+      context.update_history = updates;
+      context.amax = is_told ? known.data() : nullptr;
+      Results made = unpacked(with, spec, source, context);
+      made["history"] = Matrix::row(history.values());
+      for (auto& [name, values] : made) {
+        const auto [own, is_own] = results.try_emplace(fmt::format("{} {}", name, updates), values);
+        if (!is_own) compare({{name, values}}, {{name, own->second}}, exactly);
+      }
+    }
+  return results;
+}
+
+TEST(StoredAmax, MakesTheOperandThatLooksForItself) {
+  for (const Operand& cast : casts_of_the_whole())
+    for (const Orientation& o : {kOrientations[0], kOrientations[3]})
+      for (const Among among : {Among::all_finite, Among::nan, Among::infinity, Among::zeros}) {
+        const OperandSpec spec = spec_of(cast, o, 5, 40, 0, multiple_of(cast, cast, 0));
+        const bool is_straight = o.contract == Contract::cols;
+        const Matrix source =
+            values_with(among, is_straight ? Matrix(5, 40, 3) : Matrix(40, 5, 3), 7);
+        conform(
+            fmt::format("told {}, case {}", describe(cast), static_cast<int>(among)), Storage::fp32,
+            [&](const Place& with) { return told_or_not(with, spec, source); }, exactly, kOperands);
+      }
+}
+
 }  // namespace
 }  // namespace ng::conformance

@@ -229,7 +229,9 @@ void find_levels(Stream stream, const BlockJob& job, const Scratch& scratch) {
   if (job.taken.scales.data != nullptr)
     return for_each_place(stream, 1, second.count, TakeLevel{second.data, job.taken.tensor});
   const bool is_whole = job.rule.cast.tensor_block.kind == Block::Kind::tensor;
-  if (is_whole)
+  if (is_whole && job.amax != nullptr)
+    forget_scales(stream, second.data, second.count);
+  else if (is_whole)
     find_operand_largest(stream, job.values.from, second.data);
   else
     find_largest_of_regions(stream, job, scratch);

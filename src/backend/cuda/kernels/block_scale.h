@@ -220,12 +220,14 @@ struct RegionRule {
     return listed(region, amax, is_finite, taken);
   }
 
-  /// In every lane. `whole`: at least so much is amax of a scale for all of an operand; 0: as the
-  /// values say.
+  /// In every lane. `whole`: amax of a scale for all of an operand, which is that of no less than
+  /// the values; 0: as they say.
   [[nodiscard]] __device__ RegionScale choose(const OperandValues& values, const Region& region,
                                               float whole, int lane) const {
     uint32_t largest = float_bits(whole), beyond = largest >= kFloatInf ? 1u : 0u;
-    for (int64_t n = lane; n < region.size(); n += kWarp) {
+    // That for E4M3 scales does not say whether there is NaN.
+    const bool is_known = largest != 0 && cast.scale != ScaleKind::e4m3;
+    for (int64_t n = lane; n < region.size() && !is_known; n += kWarp) {
       const uint32_t magnitude =
           float_bits(values(region.row + n / region.width(), region.k + n % region.width())) &
           0x7FFFFFFFu;

@@ -127,12 +127,15 @@ void find_scale(Stream stream, const OneScaleJob& job) {
     if (job.taken != nullptr) for_each_place(stream, 1, 1, TakeScale{job.scale, job.taken});
     return;
   }
-  find_operand_largest(stream, job.from, job.scale);
+  const bool is_delayed = job.cast.scaling == Scaling::delayed;
+  if (job.amax != nullptr || (is_delayed && !job.update_history))
+    forget_scales(stream, job.scale, 1);
+  else
+    find_operand_largest(stream, job.from, job.scale);
   for_each_place(
       stream, 1, 1,
-      DecideScale{job.scale, first_fit(job.cast, job.range.max),
-                  job.cast.scaling == Scaling::delayed, job.cast.scale == ScaleKind::pow2, job.amax,
-                  job.delayed, job.update_history});
+      DecideScale{job.scale, first_fit(job.cast, job.range.max), is_delayed,
+                  job.cast.scale == ScaleKind::pow2, job.amax, job.delayed, job.update_history});
 }
 
 }  // namespace
