@@ -24,18 +24,21 @@ template <class ThroughHead>
 void Model::forward_backward(Run& run, const Batch& batch, const ThroughHead& through_head,
                              const PartDone& done) {
   Tensor dx;
+  ResidualGradient gradient;
   {
     const Tensor x = hidden(run, batch);
     Tensor dn;
     {
-      Source n = norm_->source(run, x, own_tokens(run, batch.tokens()).first);
+      Source n = norm_->source(run, x, head_->slot_of_input(run, true),
+                               own_tokens(run, batch.tokens()).first);
       dn = through_head(n);
     }
     dx = run.tensor_like(x);
-    norm_->backward(run, dx, {}, dn, x);
+    gradient = {.values = dx, .amax = {run, blocks_.reads_amax_of_gradient(run)}};
+    norm_->backward(run, dx, {}, dn, x, gradient.amax);
   }
   done(of_head_);
-  blocks_.backward(run, dx, batch, [&](size_t block) { done(of_blocks_[block]); });
+  blocks_.backward(run, gradient, batch, [&](size_t block) { done(of_blocks_[block]); });
   embedding_->backward(run, dx, batch);
   done(of_rest_);
 }
@@ -61,13 +64,14 @@ void Model::train_batch(Run& run, const Batch& batch, const Weigh& weigh, const 
 
 void Model::evaluate_batch(Run& run, const Batch& batch, double* loss) {
   const Tensor x = hidden(run, batch);
-  Source n = norm_->source(run, x, own_tokens(run, batch.tokens()).first);
+  Source n = norm_->source(run, x, head_->slot_of_input(run, false),
+                           own_tokens(run, batch.tokens()).first);
   head_->loss(run, n, batch, loss);
 }
 
 void Model::token_losses(Run& run, const Batch& batch, const View& losses) {
   const Tensor x = hidden(run, batch);
-  Source n = norm_->source(run, x);
+  Source n = norm_->source(run, x, head_->slot_of_input(run, false));
   head_->token_losses(run, n, batch, losses);
 }
 
@@ -75,7 +79,7 @@ Tensor Model::logits(Run& run, const Batch& batch, bool last_only) {
   NG_CHECK(run.tensor_group().ranks() == 1);
   Tensor x = hidden(run, batch);
   if (last_only) x = last_rows(run, x, batch.at);
-  Source n = norm_->source(run, x);
+  Source n = norm_->source(run, x, head_->slot_of_input(run, false));
   return head_->logits(run, n);
 }
 

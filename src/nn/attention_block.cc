@@ -67,7 +67,8 @@ void AttentionBlock::heads_backward(Run& run, const Qkv& d, const Tensor& qkv,
 }
 
 Tensor AttentionBlock::project(Run& run, const ConstView& x, const Batch& batch) {
-  Source n = gathered(run, parts_.norm.source(run, x), parts_.wires.inputs);
+  const AmaxSlot amax = slot_of_input(run, parts_.projections, false);
+  Source n = gathered(run, parts_.norm.source(run, x, amax), parts_.wires.inputs);
   const int64_t width = (int64_t{parts_.heads} + 2 * parts_.kv_heads) * parts_.head_dim;
   const Tensor qkv = run.tensor(n.rows(), width, *x.element);
   int64_t column = 0;
@@ -125,7 +126,8 @@ Tensor AttentionBlock::forward(Run& run, const Tensor& x, const Batch& batch) {
 // d(norm's output), of x's type.
 Tensor AttentionBlock::project_backward(Run& run, const ConstView& x, const Tensor& dqkv) {
   // Made again, and gathered again: cheaper than keeping it.
-  Source n = gathered(run, parts_.norm.source(run, x), parts_.wires.inputs);
+  const AmaxSlot amax = slot_of_input(run, parts_.projections, true);
+  Source n = gathered(run, parts_.norm.source(run, x, amax), parts_.wires.inputs);
   Tensor dn = gradient_sum(run, x, n.rows(), parts_.projections);
   int64_t column = 0;
   for (Linear& projection : parts_.projections) {
@@ -136,8 +138,9 @@ Tensor AttentionBlock::project_backward(Run& run, const ConstView& x, const Tens
   return sum_of_own_tokens(run, std::move(dn), parts_.wires.sums, *x.element);
 }
 
-void AttentionBlock::backward(Run& run, const View& dy, const Batch& batch) {
+void AttentionBlock::backward(Run& run, ResidualGradient& gradient, const Batch& batch) {
   const Run::Place place = run.in(parts_.name);
+  const View dy = gradient.values;
   const Saved saved_x(run, parts_.saved.norm, *dy.element);
   const Tensor lse = run.restore();
   Source a(Saved(run, parts_.saved.attention, *dy.element).values(run), parts_.attention);
@@ -147,7 +150,7 @@ void AttentionBlock::backward(Run& run, const View& dy, const Batch& batch) {
   {
     const Tensor da = run.tensor_like(a.values());
     if (parts_.out.divides_inputs()) parts_.out.add_bias_gradient(run, dy);
-    Source dout = gathered(run, {{}, dy, parts_.out.output()}, parts_.wires.gradients);
+    Source dout = gathered(run, source_of(gradient, parts_.out), parts_.wires.gradients);
     parts_.out.backward(run, da, Into::overwrite, a, dout);
     const Heads heads = read_heads(run, qkv, batch);
     const Qkv& forward = heads.of;
@@ -168,7 +171,8 @@ void AttentionBlock::backward(Run& run, const View& dy, const Batch& batch) {
   heads_backward(run, split(dqkv), qkv, batch);
   const Tensor x = saved_x.values(run);
   const Tensor dn = project_backward(run, x, dqkv);
-  parts_.norm.backward(run, dy, dy, dn, x);
+  gradient.amax = gradient.next_slot(run);
+  parts_.norm.backward(run, dy, dy, dn, x, gradient.amax);
 }
 
 void AttentionBlock::collect(std::vector<Linear*>& linears) {

@@ -44,7 +44,10 @@ class AttentionBlock final : public Layer {
   explicit AttentionBlock(Parts parts) : parts_(std::move(parts)) {}
 
   [[nodiscard]] Tensor forward(Run& run, const Tensor& x, const Batch& batch) override;
-  void backward(Run& run, const View& dy, const Batch& batch) override;
+  void backward(Run& run, ResidualGradient& dy, const Batch& batch) override;
+  [[nodiscard]] bool reads_amax_of_gradient(const Run& run) const override {
+    return parts_.out.reads_amax_of_gradient(run);
+  }
   void collect(std::vector<Linear*>& linears) override;
 
  private:

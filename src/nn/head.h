@@ -16,6 +16,11 @@ class Head {
 
   [[nodiscard]] Linear& linear() { return linear_; }
 
+  /// Room for the largest magnitude of the x of a pass.
+  [[nodiscard]] AmaxSlot slot_of_input(Run& run, bool is_trained) const {
+    return {run, linear_.reads_amax_of_input(run, false) ||
+                     (is_trained && linear_.reads_amax_of_input(run, true))};
+  }
   [[nodiscard]] Tensor logits(Run& run, Source& x) { return linear_.forward(run, x); }
   /// Σ mask·cross-entropy over the batch's targets is added to *loss, unless that is null; returns
   /// d(that / target_count)/dx and adds to dW.

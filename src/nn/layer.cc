@@ -2,6 +2,12 @@
 
 namespace ng {
 
+Source source_of(const ResidualGradient& gradient, const Linear& layer) {
+  Source dy({}, gradient.values, layer.output());
+  dy.know_amax(gradient.amax);
+  return dy;
+}
+
 Tensor Chain::forward(Run& run, const Tensor& x, const Batch& batch) {
   Tensor y = x;
   for (const auto& layer : layers_) y = layer->forward(run, y, batch);
@@ -21,7 +27,7 @@ Tensor Recompute::forward(Run& run, const Tensor& x, const Batch& batch) {
   return y;
 }
 
-void Recompute::backward(Run& run, const View& dy, const Batch& batch) {
+void Recompute::backward(Run& run, ResidualGradient& dy, const Batch& batch) {
   const bool statistics = run.writes_statistics();
   run.set_writes_statistics(false);
   static_cast<void>(inner_->forward(run, run.restore(), batch));

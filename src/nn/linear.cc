@@ -246,9 +246,15 @@ void Linear::make_gradient_operands(Run& run, Source& dy) const {
   const Run::Place place = run.in(name_, name_of(OperandRole::dgrad_grad));
   OperandRequest dgrad = request(run, OperandRole::dgrad_grad, dy),
                  wgrad = request(run, OperandRole::wgrad_grad, dy);
+  if (!dy.knows_amax() && reads_amax(run, OperandRole::dgrad_grad) &&
+      reads_amax(run, OperandRole::wgrad_grad) && read_same_amax(dgrad.spec, wgrad.spec)) {
+    const AmaxSlot of_both(run, true);
+    of_both.find(run, dgrad.spec, dy.values());
+    dy.know_amax(of_both);
+  }
   Tensor of_dgrad, of_wgrad;
-  share_amax(run, OperandRole::dgrad_grad, dy.values(), dgrad, of_dgrad);
-  share_amax(run, OperandRole::wgrad_grad, dy.values(), wgrad, of_wgrad);
+  know_amax(run, OperandRole::dgrad_grad, dy, dgrad, of_dgrad);
+  know_amax(run, OperandRole::wgrad_grad, dy, wgrad, of_wgrad);
   dy.make_both(run, dgrad, wgrad);
 }
 
@@ -319,6 +325,16 @@ void Linear::roll_scales(Run& run, bool skipped) {
     else
       run.execute(RollDelayedScale{operand, delayed_[i]});
   }
+}
+
+AmaxSlot slot_of_input(Run& run, std::span<const Linear> layers, bool is_backward) {
+  return {run, std::any_of(layers.begin(), layers.end(), [&](const Linear& layer) {
+            return layer.reads_amax_of_input(run, is_backward);
+          })};
+}
+
+AmaxSlot slot_of_gradient(Run& run, const Linear& layer) {
+  return {run, layer.reads_amax_of_gradient(run)};
 }
 
 Tensor gradient_sum(Run& run, const ConstView& x, int64_t rows, std::span<const Linear> layers) {

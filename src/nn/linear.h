@@ -87,6 +87,12 @@ class Linear {
   /// For a caller of both: makes their operands of dy at once, which may spare reading it twice.
   void make_gradient_operands(Run& run, Source& dy) const;
 
+  /// Whether an operand of x has a scale of all of it, in the forward or the backward pass: who
+  /// makes x finds its largest magnitude then.
+  [[nodiscard]] bool reads_amax_of_input(const Run& run, bool is_backward) const;
+  /// The same of dy.
+  [[nodiscard]] bool reads_amax_of_gradient(const Run& run) const;
+
   /// The time of its GEMMs counts as this instead of by what they do.
   void count_time_as(TimeKind kind) { time_ = kind; }
 
@@ -146,6 +152,10 @@ class Linear {
   [[nodiscard]] PrepareContext context(OperandRole role, uint32_t tensor, const Run& run) const;
   /// Where what an operand is made of lies in the whole that ranks divide, for its draws.
   void place_in_whole(OperandRole role, PrepareContext& context) const;
+  [[nodiscard]] bool reads_amax(const Run& run, OperandRole role) const;
+  /// Of a source, as its producer or the ranks that divide it know it; `keeps` the latter.
+  void know_amax(Run& run, OperandRole role, const Source& source, OperandRequest& request,
+                 Tensor& keeps) const;
   /// Of a whole that ranks divide, where the operand's scale is made of it; `keeps` it.
   void share_amax(Run& run, OperandRole role, const ConstView& values, OperandRequest& request,
                   Tensor& keeps) const;
@@ -214,6 +224,11 @@ class Linear {
   LinearObserver* observer_ = nullptr;
   std::optional<TimeKind> time_;
 };
+
+/// Room for the largest magnitude of an x that these layers read.
+[[nodiscard]] AmaxSlot slot_of_input(Run& run, std::span<const Linear> layers, bool is_backward);
+/// The same of a layer's dy.
+[[nodiscard]] AmaxSlot slot_of_gradient(Run& run, const Linear& layer);
 
 /// Room for the sum of `rows` input gradients of layers that read the same x: of x's type, or FP32
 /// where several are added that the recipe does not round in between.

@@ -104,6 +104,31 @@ void Linear::place_in_whole(OperandRole role, PrepareContext& context) const {
   context.whole_cols = cut.parts * size;
 }
 
+bool Linear::reads_amax(const Run& run, OperandRole role) const {
+  return run.tensor_group().ranks() == 1 && gemm_of(recipe(), role).center == Center::none &&
+         is_scaled_by_source(operand_form(recipe(), role));
+}
+
+bool Linear::reads_amax_of_input(const Run& run, bool is_backward) const {
+  const bool of_fprop = reads_amax(run, OperandRole::fprop_input);
+  if (!is_backward) return of_fprop;
+  if (dgrad_reads_input() && of_fprop) return true;
+  if (is_frozen()) return false;
+  return is_from_fprop(OperandRole::wgrad_input) ? of_fprop
+                                                 : reads_amax(run, OperandRole::wgrad_input);
+}
+
+bool Linear::reads_amax_of_gradient(const Run& run) const {
+  return reads_amax(run, OperandRole::dgrad_grad) ||
+         (!is_frozen() && reads_amax(run, OperandRole::wgrad_grad));
+}
+
+void Linear::know_amax(Run& run, OperandRole role, const Source& source, OperandRequest& request,
+                       Tensor& keeps) const {
+  request.context.amax = source.amax_for(request.spec);
+  if (request.context.amax == nullptr) share_amax(run, role, source.values(), request, keeps);
+}
+
 void Linear::share_amax(Run& run, OperandRole role, const ConstView& values,
                         OperandRequest& request, Tensor& keeps) const {
   if (!is_part(role)) return;
@@ -116,8 +141,7 @@ const Prepared& Linear::activation(Run& run, OperandRole role, Source& whole) {
   Source& source = centered(run, role, whole);
   OperandRequest by = request(run, role, source);
   Tensor amax;
-  if (!source.has_operand(by.spec, by.context.key))
-    share_amax(run, role, source.values(), by, amax);
+  if (!source.has_operand(by.spec, by.context.key)) know_amax(run, role, source, by, amax);
   const Prepared& made = source.operand(run, by.spec, by.context);
   if (!source.is_taken_by(by.spec)) show(run, role, made, source.values());
   return made;
@@ -135,7 +159,7 @@ Source Linear::forward_input(Run& run, Source& x) const {
   by.context.stats = nullptr;  // counted in the forward pass
   Tensor amax;
   if (!x.has_operand(by.spec, by.context.key))
-    share_amax(run, OperandRole::fprop_input, x.values(), by, amax);
+    know_amax(run, OperandRole::fprop_input, x, by, amax);
   const Prepared& made = x.operand(run, by.spec, by.context);
   const Tensor values = decoded(run, made.packed, OperandRole::wgrad_input);
   return {values, values.view(), x.tensor(), x.first_row()};

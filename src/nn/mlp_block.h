@@ -29,15 +29,20 @@ class MlpBlock final : public Layer {
   explicit MlpBlock(Parts parts) : parts_(std::move(parts)) {}
 
   [[nodiscard]] Tensor forward(Run& run, const Tensor& x, const Batch& batch) override;
-  void backward(Run& run, const View& dy, const Batch& batch) override;
+  void backward(Run& run, ResidualGradient& dy, const Batch& batch) override;
+  [[nodiscard]] bool reads_amax_of_gradient(const Run& run) const override {
+    return parts_.down.reads_amax_of_gradient(run);
+  }
   void collect(std::vector<Linear*>& linears) override;
 
  private:
   [[nodiscard]] bool gated() const { return parts_.inputs.size() == 2; }
   /// hidden (T, F) or, gated, (T, 2·F): gate and up side by side.
-  [[nodiscard]] Tensor activate(Run& run, const View& hidden) const;
-  void activate_backward(Run& run, const View& dhidden, const ConstView& da,
-                         const View& hidden) const;
+  [[nodiscard]] Source activate(Run& run, const View& hidden, bool is_backward) const;
+  /// Of each input's part of dhidden.
+  using Amaxima = std::array<AmaxSlot, 2>;
+  void activate_backward(Run& run, const View& dhidden, const ConstView& da, const View& hidden,
+                         const Amaxima& amax) const;
 
   Parts parts_;
 };

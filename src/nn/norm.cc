@@ -2,13 +2,16 @@
 
 namespace ng {
 
-Tensor NormLayer::forward(Run& run, const ConstView& x) const {
+Source NormLayer::source(Run& run, const ConstView& x, const AmaxSlot& amax,
+                         int64_t first_row) const {
   const Tensor y = run.tensor_like(x);
-  forward(run, y, x);
-  return y;
+  forward(run, y, x, amax);
+  Source made(y, y.view(), parts_.output, first_row);
+  made.know_amax(amax);
+  return made;
 }
 
-void NormLayer::forward(Run& run, const View& y, const ConstView& x) const {
+void NormLayer::forward(Run& run, const View& y, const ConstView& x, const AmaxSlot& amax) const {
   const Run::Place place = run.in(parts_.gain->spec.name);
   const ReadableWeight gain = readable_vector(run, *parts_.gain), bias = read_bias(run);
   run.execute(Norm{.kind = parts_.kind,
@@ -16,11 +19,12 @@ void NormLayer::forward(Run& run, const View& y, const ConstView& x) const {
                    .x = x,
                    .gain = gain.view,
                    .bias = bias.view,
-                   .eps = parts_.eps});
+                   .eps = parts_.eps,
+                   .amax = amax.place()});
 }
 
 void NormLayer::backward(Run& run, const View& dx, const ConstView& dresidual, const ConstView& dy,
-                         const ConstView& x) const {
+                         const ConstView& x, const AmaxSlot& amax) const {
   const Run::Place place = run.in(parts_.gain->spec.name);
   const ReadableWeight gain = readable_vector(run, *parts_.gain);
   const bool is_frozen = parts_.gain->spec.is_frozen;
@@ -40,7 +44,8 @@ void NormLayer::backward(Run& run, const View& dx, const ConstView& dresidual, c
                            .dy = dy,
                            .x = x,
                            .gain = gain.view,
-                           .eps = parts_.eps});
+                           .eps = parts_.eps,
+                           .amax = amax.place()});
 }
 
 }  // namespace ng

@@ -17,16 +17,14 @@ class NormLayer {
   };
   explicit NormLayer(const Parts& parts) : parts_(parts) {}
 
-  [[nodiscard]] Tensor forward(Run& run, const ConstView& x) const;
-  void forward(Run& run, const View& y, const ConstView& x) const;
+  /// `amax`: of y, for who reads it.
+  void forward(Run& run, const View& y, const ConstView& x, const AmaxSlot& amax = {}) const;
   /// The output as GEMMs read it. `first_row`: where x begins in a whole, for the draws.
-  [[nodiscard]] Source source(Run& run, const ConstView& x, int64_t first_row = 0) const {
-    const Tensor y = forward(run, x);
-    return {y, y.view(), parts_.output, first_row};
-  }
-  /// dx = dresidual + (dy through the norm); dresidual or dy may be dx itself.
+  [[nodiscard]] Source source(Run& run, const ConstView& x, const AmaxSlot& amax,
+                              int64_t first_row = 0) const;
+  /// dx = dresidual + (dy through the norm); dresidual or dy may be dx itself. `amax`: of dx.
   void backward(Run& run, const View& dx, const ConstView& dresidual, const ConstView& dy,
-                const ConstView& x) const;
+                const ConstView& x, const AmaxSlot& amax = {}) const;
 
  private:
   [[nodiscard]] ReadableWeight read_bias(Run& run) const {

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "backend/backend_memory.h"
+#include "nn/amax_slot.h"
 #include "run/run.h"
 
 namespace ng {
@@ -74,8 +75,16 @@ class Source {
 
   /// Rows [first, first + count) on their own, with the draws that they have in the whole.
   [[nodiscard]] Source part(int64_t first, int64_t count) const {
-    return {owner_, values_.slice(first, count), tensor_, first_row_ + first};
+    Source rows(owner_, values_.slice(first, count), tensor_, first_row_ + first);
+    if (count == values_.rows) rows.amax_ = amax_;
+    return rows;
   }
+
+  /// The largest magnitude of the values, which their producer leaves there.
+  void know_amax(AmaxSlot amax) { amax_ = std::move(amax); }
+  [[nodiscard]] bool knows_amax() const { return static_cast<bool>(amax_); }
+  /// What an operand by `spec` is told of it; null: it is not known.
+  [[nodiscard]] const float* amax_for(const OperandSpec& spec) const { return amax_.of(spec); }
 
   [[nodiscard]] int64_t rows() const { return stored_ ? stored_.view.rows : values_.rows; }
   /// Of a source that is not stored in few bits.
@@ -126,6 +135,7 @@ class Source {
   Tensor elements_;  ///< its elements without their scales, where an operand takes those
   uint32_t tensor_;
   int64_t first_row_;
+  AmaxSlot amax_;
   bool is_read_ = false;
   std::array<Prepared, 4> made_;  // more kinds of operand than these are simply made again
   size_t next_ = 0;

@@ -1,0 +1,38 @@
+// The largest magnitude of a tensor of the step, which its producer finds for the operands whose
+// scale is of all of it.
+#pragma once
+
+#include <utility>
+
+#include "run/run.h"
+
+namespace ng {
+
+/// Whether an operand's scale is made of the largest magnitude of what it is made of, as it lies
+/// there.
+[[nodiscard]] bool is_scaled_by_source(const OperandSpec& spec);
+
+/// Whether two such operands of one tensor read the same number of its StoredAmax.
+[[nodiscard]] bool read_same_amax(const OperandSpec& a, const OperandSpec& b);
+
+/// Room for one, in the memory of the step.
+class AmaxSlot {
+ public:
+  /// None: nobody reads it.
+  AmaxSlot() = default;
+  AmaxSlot(Run& run, bool is_read);
+
+  [[nodiscard]] explicit operator bool() const { return static_cast<bool>(memory_); }
+  /// What the producer is told; null: it is not wanted.
+  [[nodiscard]] StoredAmax* place() const { return reinterpret_cast<StoredAmax*>(memory_.bytes()); }
+  /// What an operand by `spec` is told; null: it finds by itself what it needs.
+  [[nodiscard]] const float* of(const OperandSpec& spec) const;
+  /// Finds that of operands by `spec` alone, where no producer did.
+  void find(Run& run, const OperandSpec& spec, const ConstView& values) const;
+
+ private:
+  [[nodiscard]] float* number_for(const OperandSpec& spec) const;
+  Tensor memory_;
+};
+
+}  // namespace ng
