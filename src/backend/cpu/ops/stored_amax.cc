@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "backend/cpu/ops/blocks.h"
 #include "backend/cpu/quantize/panel.h"
 
 namespace ng::cpu {
@@ -22,6 +23,7 @@ TileValues values_of(const ConstView& x) {
 }  // namespace
 
 void AmaxOfBlocks::note_values(const ConstView& block) const {
+  if (block.rows > 1 && block.contiguous()) return note_values(flattened(block));
   QuantizeTotals found;
   note_amax(values_of(block), block.rows, block.cols, found);
   raise_to(amax_->value, float_of_bits(found.amax));
