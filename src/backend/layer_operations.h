@@ -197,6 +197,7 @@ struct Attention {
   AttentionShape shape;
   TokenView first_keys{};
   Compute probabilities = Compute::fp32;
+  StoredAmax* amax = nullptr;  ///< of out; null: not wanted
   void each_output(const auto& f) const {
     f("out", out);
     f("lse", lse);

@@ -80,8 +80,8 @@ Tensor AttentionBlock::project(Run& run, const ConstView& x, const Batch& batch)
   return qkv;
 }
 
-void AttentionBlock::attend(Run& run, const View& a, const View& lse, Qkv parts,
-                            const Batch& batch) const {
+void AttentionBlock::attend(Run& run, const View& a, const View& lse, Qkv parts, const Batch& batch,
+                            const AmaxSlot& amax) const {
   if (batch.cache != nullptr) {
     const auto block = static_cast<size_t>(parts_.block);
     View keys = batch.cache->keys[block], values = batch.cache->values[block];
@@ -101,7 +101,8 @@ void AttentionBlock::attend(Run& run, const View& a, const View& lse, Qkv parts,
                         .v = parts.v,
                         .shape = shape(batch),
                         .first_keys = batch.first_keys,
-                        .probabilities = parts_.numbers.probabilities});
+                        .probabilities = parts_.numbers.probabilities,
+                        .amax = amax.place()});
 }
 
 Tensor AttentionBlock::forward(Run& run, const Tensor& x, const Batch& batch) {
@@ -110,8 +111,10 @@ Tensor AttentionBlock::forward(Run& run, const Tensor& x, const Batch& batch) {
   const int64_t tokens = qkv.view().rows;
   Source a(run.tensor(tokens, int64_t{parts_.heads} * parts_.head_dim, *x.view().element),
            parts_.attention);
+  const AmaxSlot amax = slot_of_input(run, {&parts_.out, 1}, false);
+  a.know_amax(amax);
   const Tensor lse = run.tensor(tokens, parts_.heads, fp32_format());
-  attend(run, a.owner(), lse, read_heads(run, qkv, batch).of, batch);
+  attend(run, a.owner(), lse, read_heads(run, qkv, batch).of, batch, amax);
   save(run, qkv, parts_.saved.attention);
   qkv = {};
   save(run, a.owner(), parts_.saved.attention);

@@ -73,7 +73,8 @@ class AttentionBlock final : public Layer {
   [[nodiscard]] Tensor project(Run& run, const ConstView& x, const Batch& batch);
   [[nodiscard]] Tensor project_backward(Run& run, const ConstView& x, const Tensor& dqkv);
   void rotate(Run& run, const Qkv& parts, const Batch& batch, bool inverse) const;
-  void attend(Run& run, const View& a, const View& lse, Qkv parts, const Batch& batch) const;
+  void attend(Run& run, const View& a, const View& lse, Qkv parts, const Batch& batch,
+              const AmaxSlot& amax) const;
 
   Parts parts_;
 };

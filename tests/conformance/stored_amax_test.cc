@@ -160,6 +160,42 @@ TEST(StoredAmax, IsThatOfWhatWasWritten) {
   expect_amax_of_all(kBlocksOfWorkers, std::span(kAmong).first(1), {.card_every = 6});
 }
 
+/// Of 70 queries, whose heads a card's matrix units take or not.
+Results attend(const Place& with, int head_dim, Among among) {
+  const AttentionShape shape{.sequences = 1,
+                             .length = 70,
+                             .kv_length = 70,
+                             .kv_stride = 70,
+                             .first = 0,
+                             .heads = 2,
+                             .kv_heads = 1,
+                             .head_dim = head_dim};
+  const auto heads = [&](int count, uint64_t seed) {
+    return Matrix(70, int64_t{count} * head_dim, 8, 8).fill_uniform(seed);
+  };
+  Noted out(with, heads(2, 0));
+  Tensor lse = with.fp32(Matrix(70, 2));
+  with.execute(Attention{.out = out.y,
+                         .lse = lse,
+                         .q = with.activation(heads(2, 1)),
+                         .k = with.activation(heads(1, 2)),
+                         .v = with.activation(values_with(among, heads(1, 3), 3)),
+                         .shape = shape,
+                         .amax = out.amax.data()});
+  out.expect_found(with, "attention");
+  return {};
+}
+
+TEST(StoredAmax, IsThatOfWhatAttentionWrote) {
+  for (const int head_dim : {16, 20})
+    for (const Storage storage : kStorages)
+      for (const Among among : kAmong)
+        conform(
+            fmt::format("amax of heads of {}, case {}", head_dim, static_cast<int>(among)), storage,
+            [&](const Place& with) { return attend(with, head_dim, among); }, exactly,
+            {.card_every = 2}, [](const Target&) { return exactly; });
+}
+
 /// Casts with a scale of the whole, by what it is made of.
 std::vector<Operand> casts_of_the_whole() {
   std::vector<Operand> casts;

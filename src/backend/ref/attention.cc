@@ -144,6 +144,7 @@ void perform(const Attention& op, Scratch& scratch) {
       for (int64_t i = 0; i < shape.length; ++i) one_query(at, i);
     });
   });
+  put_amax(op.out, op.amax);
 }
 
 void perform(const AttentionBackward& op, Scratch& scratch) {

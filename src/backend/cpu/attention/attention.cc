@@ -8,6 +8,7 @@
 
 #include <cmath>
 
+#include "backend/cpu/ops/stored_amax.h"
 #include "backend/cpu/types.h"
 #include "math/log.h"
 
@@ -194,6 +195,7 @@ void perform(Workspace& workspace, const Attention& op) {
   const int64_t query_tiles = (shape.length + tiles.edge - 1) / tiles.edge;
   const int64_t run = heads >= kManyHeads ? kTilesInARow : 1;
   const int64_t runs = (query_tiles + run - 1) / run;
+  const AmaxOfBlocks amax(op.amax);
   const auto body = [&](int64_t index, int worker) {
     const int64_t head = index / runs % shape.heads;
     const HeadPlace place{.sequence = index / runs / shape.heads,
@@ -214,6 +216,8 @@ void perform(Workspace& workspace, const Attention& op) {
     for (int64_t tile = first_tile; tile < std::min(first_tile + run, query_tiles); ++tile) {
       item.first_query = tile * tiles.edge;
       HWY_DYNAMIC_DISPATCH(AttentionForward)(item, workspace.worker(worker));
+      const int64_t queries = std::min(tiles.edge, shape.length - item.first_query);
+      amax.note(item.out.slice(item.first_query, queries));
     }
   };
   parallel_for(workspace.threads(), heads * runs, body);

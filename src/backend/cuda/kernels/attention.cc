@@ -49,6 +49,7 @@ struct AttendRow {
   Heads heads;
   Target out, lse;
   Source q, k, v;
+  AmaxPlace amax;
 
   __device__ void operator()(int64_t unit, int lane) const {
     NG_SHARED(float, weights, kRowThreads);  // of a warp's 32 keys
@@ -82,8 +83,13 @@ struct AttendRow {
       __syncwarp();
     }
     sum = sum_of_warp(sum);
+    Largest largest_out;
     for (int c = 0; c < kColsPerLane; ++c)
-      if (c * kWarp + lane < s.head_dim) out.put(row, query.first + c * kWarp + lane, acc[c] / sum);
+      if (c * kWarp + lane < s.head_dim) {
+        out.put(row, query.first + c * kWarp + lane, acc[c] / sum);
+        largest_out.take(acc[c] / sum);
+      }
+    amax.put(largest_out, lane);
     if (lane == 0) lse.put(row, head, largest + static_cast<float>(math::log(double{sum})));
   }
 };
@@ -256,17 +262,20 @@ void perform(Stream stream, const Attention& op, const WithUnits& with) {
   constexpr std::string_view kName = Attention::kName;
   const Heads heads = heads_of(op);
   const FlashBlocks blocks = query_blocks(op.shape);
+  const Target out = target_of(kName, op.out);
+  const AmaxPlace amax = amax_place(stream, out, op.amax);
   uint32_t* left = nullptr;
   if (with.units != nullptr && is_for_units(op)) {
     left = with.scratch.take<uint32_t>(kName, blocks.count());
-    flash_attention(stream, op, heads, left);
+    flash_attention(stream, op, heads, amax, left);
   }
   const AttendRow row{heads,
-                      target_of(kName, op.out),
+                      out,
                       target_of(kName, op.lse),
                       source_of(kName, op.q, op.out),
                       source_of(kName, op.k, op.out),
-                      source_of(kName, op.v, op.out)};
+                      source_of(kName, op.v, op.out),
+                      amax};
   for_each_left(stream, blocks, left, row);
 }
 

@@ -2,6 +2,7 @@
 // keys a kernel leaves to another.
 #pragma once
 
+#include "backend/cuda/kernels/largest.h"
 #include "backend/cuda/kernels/perform.h"
 #include "backend/cuda/kernels/values.h"
 
@@ -61,9 +62,10 @@ struct FlashBlocks {
 [[nodiscard]] bool is_for_units(const Attention& op);
 [[nodiscard]] bool is_for_units(const AttentionBackward& op);
 
-/// out and lse. left[block of queries] becomes 1 where a value is not finite that not all of them
-/// see: what is written for that block counts for nothing.
-void flash_attention(Stream stream, const Attention& op, const Heads& heads, uint32_t* left);
+/// out, its largest magnitude and lse. left[block of queries] becomes 1 where a value is not finite
+/// that not all of them see: what is written for that block counts for nothing.
+void flash_attention(Stream stream, const Attention& op, const Heads& heads, const AmaxPlace& amax,
+                     uint32_t* left);
 /// dq, and dk with dv, in the same way. means: dout·out of each query and head.
 void flash_query_gradients(Stream stream, const AttentionBackward& op, const Heads& heads,
                            const float* means, uint32_t* left);

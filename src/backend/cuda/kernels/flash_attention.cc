@@ -29,6 +29,7 @@ struct FlashForward {
   Heads heads;
   Target out, lse;
   Source q, k, v;
+  AmaxPlace amax;
   uint32_t* left;
 
   __device__ void operator()() const {
@@ -62,8 +63,9 @@ struct FlashForward {
       if (mine < at.rows && j <= warps_last) attend(acc, softmax, own, tiles, query, j, warps_last);
       __syncthreads();
     }
-    if (mine < at.rows) put(acc, softmax, own, at, row + mine);
-    tell_odd(is_odd, left[at.block]);
+    Largest largest;
+    if (mine < at.rows) largest = put(acc, softmax, own, at, row + mine);
+    if (!tell_odd(is_odd, left[at.block])) amax.put(largest, static_cast<int>(threadIdx.x) % kWarp);
   }
 
  private:
@@ -137,9 +139,11 @@ struct FlashForward {
     }
   }
 
-  __device__ void put(const float (&acc)[kSteps][2][4], const Softmax& softmax,
-                      const LaneQueries& own, const FlashPlace& at, int64_t row) const {
+  /// Returns the largest of what goes to out, before it is rounded.
+  __device__ Largest put(const float (&acc)[kSteps][2][4], const Softmax& softmax,
+                         const LaneQueries& own, const FlashPlace& at, int64_t row) const {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    Largest largest;
     NG_UNROLL
     for (int of = 0; of < 2; ++of) {
       float sum = softmax.sums[of];
@@ -149,18 +153,22 @@ struct FlashForward {
       NG_UNROLL
       for (int i = 0; i < 4 * kSteps; ++i) {
         const int col = 8 * (i / 2) + 2 * (lane % 4) + i % 2;
-        if (col < heads.s.head_dim)
-          out.put(to, heads.query_col(at.head) + col, acc[i / 4][i / 2 % 2][2 * of + i % 2] / sum);
+        const float value = acc[i / 4][i / 2 % 2][2 * of + i % 2] / sum;
+        if (col >= heads.s.head_dim) break;
+        out.put(to, heads.query_col(at.head) + col, value);
+        largest.take(value);
       }
       if (lane % 4 == 0)
         lse.put(to, at.head,
                 static_cast<float>(kLn2 * softmax.largest[of] + math::log(double{sum})));
     }
+    return largest;
   }
 };
 
 template <int kCols>
-void flash_attention_of(Stream stream, const Attention& op, const Heads& heads, uint32_t* left) {
+void flash_attention_of(Stream stream, const Attention& op, const Heads& heads,
+                        const AmaxPlace& amax, uint32_t* left) {
   constexpr std::string_view kName = Attention::kName;
   const FlashBlocks blocks = query_blocks(op.shape);
   launch<flash<FlashForward<kCols>>>(
@@ -170,14 +178,15 @@ void flash_attention_of(Stream stream, const Attention& op, const Heads& heads, 
        .shared = 2 * TileShape<kCols>::kSize * sizeof(Quad)},
       FlashForward<kCols>{blocks, heads, target_of(kName, op.out), target_of(kName, op.lse),
                           source_of(kName, op.q), source_of(kName, op.k), source_of(kName, op.v),
-                          left});
+                          amax, left});
 }
 
 }  // namespace
 
-void flash_attention(Stream stream, const Attention& op, const Heads& heads, uint32_t* left) {
-  if (heads.s.head_dim <= 64) return flash_attention_of<64>(stream, op, heads, left);
-  flash_attention_of<128>(stream, op, heads, left);
+void flash_attention(Stream stream, const Attention& op, const Heads& heads, const AmaxPlace& amax,
+                     uint32_t* left) {
+  if (heads.s.head_dim <= 64) return flash_attention_of<64>(stream, op, heads, amax, left);
+  flash_attention_of<128>(stream, op, heads, amax, left);
 }
 
 }  // namespace ng::cuda

@@ -118,14 +118,17 @@ struct Factors {
   }
 };
 
-/// Of a block, in the end: whether any of its threads met a value that is not finite.
-__device__ inline void tell_odd(bool is_odd, uint32_t& left) {
+/// Of a block, in the end: whether any of its threads met a value that is not finite. True for all
+/// of them then.
+__device__ inline bool tell_odd(bool is_odd, uint32_t& left) {
   NG_SHARED(uint32_t, any, 1);
   if (threadIdx.x == 0) any[0] = 0;
   __syncthreads();
   if (is_odd) atomicOr(&any[0], 1u);
   __syncthreads();
-  if (threadIdx.x == 0) left = any[0];
+  const uint32_t is_any = any[0];
+  if (threadIdx.x == 0) left = is_any;
+  return is_any != 0;
 }
 
 /// Of a block that takes rows of a head: which, the last of a sequence first, for they see most.
