@@ -171,6 +171,7 @@ void flash_attention_of(Stream stream, const Attention& op, const Heads& heads,
                         const AmaxPlace& amax, uint32_t* left) {
   constexpr std::string_view kName = Attention::kName;
   const FlashBlocks blocks = query_blocks(op.shape);
+  if (blocks.count() == 0) return;
   launch<flash<FlashForward<kCols>>>(
       stream,
       {.grid = {static_cast<unsigned>(blocks.count())},

@@ -217,8 +217,8 @@ struct FlashKeyGradient {
     const int start = static_cast<int>(s.first), length = static_cast<int>(s.length);
     // The first query that sees the first key, and the last that a window lets see the last one.
     const int first = at.first > start ? at.first - start : 0;
-    const int seen = s.window == 0 ? length : last_key + static_cast<int>(s.window) - start;
-    const int end = seen < length ? seen : length;
+    const int64_t seen = s.window == 0 ? length : last_key + s.window - start;
+    const int end = seen < length ? static_cast<int>(seen) : length;
     bool is_odd = false;
     NG_ROLLED
     for (int head = at.head * group; head < (at.head + 1) * group; ++head) NG_ROLLED
@@ -296,6 +296,7 @@ FlashGradients gradients_of(const AttentionBackward& op, const FlashBlocks& bloc
 
 template <int kCols, class Gradient>
 void launch_flash(Stream stream, const Gradient& gradient) {
+  if (gradient.in.blocks.count() == 0) return;
   launch<flash<Gradient>>(stream,
                           {.grid = {static_cast<unsigned>(gradient.in.blocks.count())},
                            .block = {kFlashThreads},

@@ -164,7 +164,7 @@ struct LaneQueries {
 };
 
 /// Of a block of queries, whose first lies in `row`: where the tiles of keys that any of them sees
-/// begin.
+/// begin. All threads of the block meet here, so that tiles may be written again behind it.
 __device__ inline int first_tile(const Heads& heads, int64_t row, const FlashPlace& at) {
   NG_SHARED(int, first, 1);
   if (threadIdx.x == 0) first[0] = static_cast<int>(heads.first_key(row, at.first));
