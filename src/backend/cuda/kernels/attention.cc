@@ -86,8 +86,9 @@ struct AttendRow {
     Largest largest_out;
     for (int c = 0; c < kColsPerLane; ++c)
       if (c * kWarp + lane < s.head_dim) {
-        out.put(row, query.first + c * kWarp + lane, acc[c] / sum);
-        largest_out.take(acc[c] / sum);
+        const float value = acc[c] / sum;
+        out.put(row, query.first + c * kWarp + lane, value);
+        largest_out.take(value);
       }
     amax.put(largest_out, lane);
     if (lane == 0) lse.put(row, head, largest + static_cast<float>(math::log(double{sum})));
@@ -238,7 +239,8 @@ Heads heads_of(const Operation& op) {
           op.probabilities == Compute::bf16};
 }
 
-/// Whether a head's rows can be moved by quads of BF16.
+/// Whether matrix units take such tensors: of BF16, with heads of 8, 16 ... 128 values whose rows
+/// begin at multiples of 16 bytes.
 template <class... Views>
 bool has_quads(const AttentionShape& s, const Views&... views) {
   constexpr int kOfQuad = 8, kMostCols = 128;
@@ -251,11 +253,6 @@ bool has_quads(const AttentionShape& s, const Views&... views) {
 
 }  // namespace
 
-bool is_for_units(const Attention& op) { return has_quads(op.shape, op.q, op.k, op.v); }
-bool is_for_units(const AttentionBackward& op) {
-  return has_quads(op.shape, op.q, op.k, op.v, op.dout);
-}
-
 void perform(Stream stream, const Attention& op, const WithUnits& with) {
   NG_CHECK(same_shape(op.out, op.q) && op.lse.rows == op.q.rows && op.lse.cols == op.shape.heads,
            op.out.rows, op.out.cols, op.lse.rows, op.lse.cols);
@@ -265,7 +262,7 @@ void perform(Stream stream, const Attention& op, const WithUnits& with) {
   const Target out = target_of(kName, op.out);
   const AmaxPlace amax = amax_place(stream, out, op.amax);
   uint32_t* left = nullptr;
-  if (with.units != nullptr && is_for_units(op)) {
+  if (with.units != nullptr && has_quads(op.shape, op.q, op.k, op.v)) {
     left = with.scratch.take<uint32_t>(kName, blocks.count());
     flash_attention(stream, op, heads, amax, left);
   }
@@ -296,7 +293,7 @@ void perform(Stream stream, const AttentionBackward& op, const WithUnits& with) 
                            means};
   for_each_place(stream, op.q.rows, s.heads, MeanOfSlopes{s, in.dout, read(op.out), means});
   uint32_t *left_queries = nullptr, *left_keys = nullptr;
-  if (with.units != nullptr && is_for_units(op)) {
+  if (with.units != nullptr && has_quads(op.shape, op.q, op.k, op.v, op.dout)) {
     const Scratch behind = with.scratch.behind<float>(rows);
     left_queries = behind.take<uint32_t>(kName, queries.count() + keys.count());
     left_keys = left_queries + queries.count();

@@ -57,11 +57,6 @@ struct FlashBlocks {
 
 // flash_attention.cc, flash_attention_backward.cc: by matrix units, within the same bounds.
 
-/// Whether matrix units take such tensors: of BF16, with heads of 8, 16 ... 128 values whose rows
-/// begin at multiples of 16 bytes.
-[[nodiscard]] bool is_for_units(const Attention& op);
-[[nodiscard]] bool is_for_units(const AttentionBackward& op);
-
 /// out, its largest magnitude and lse. left[block of queries] becomes 1 where a value is not finite
 /// that not all of them see: what is written for that block counts for nothing.
 void flash_attention(Stream stream, const Attention& op, const Heads& heads, const AmaxPlace& amax,

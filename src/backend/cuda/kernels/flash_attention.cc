@@ -2,6 +2,7 @@
 // through the keys that they see by 64. Scores are products of BF16 summed in FP32; probabilities
 // enter theirs rounded to BF16, or, where FP32 is wanted, as three such. What a query is given
 // depends on the keys that it sees alone, not on other queries. [Dao 2023, Algorithm 1]
+#include <cmath>
 #include <limits>
 
 #include "backend/cuda/kernels/fragments.h"
@@ -39,18 +40,11 @@ struct FlashForward {
     const int warp = static_cast<int>(threadIdx.x) / kWarp, d = s.head_dim;
     const int mine = warp * kWarpRows, start = static_cast<int>(s.first) + at.first;
     const int64_t row = at.sequence * s.length + at.first, kv_col = heads.kv_head(at.head) * d;
-    uint32_t query[kSteps][4];
+    HeldRows<kCols> query;
     load_tile<kCols>(tiles, keys, q, row, heads.query_col(at.head), at.rows, d);
     __syncthreads();
-    NG_UNROLL
-    for (int step = 0; step < kSteps; ++step)
-      load_rows<kCols>(query[step], tiles, keys, mine, step);
-    LaneQueries own;
-    NG_UNROLL
-    for (int of = 0; of < 2; ++of) {
-      const int i = mine + static_cast<int>(threadIdx.x) % kWarp / 4 + 8 * of;
-      own.set(of, heads, row + i, at.first + i, i < at.rows);
-    }
+    query.take(tiles, keys, mine);
+    const LaneQueries own(heads, at, row, mine);
     Softmax softmax;
     float acc[kSteps][2][4] = {};
     const int end = start + at.rows, warps_last = start + mine + kWarpRows - 1;
@@ -72,19 +66,13 @@ struct FlashForward {
   /// The keys of a tile, from j on.
   template <class Tiles>
   __device__ void attend(float (&acc)[kSteps][2][4], Softmax& softmax, const LaneQueries& own,
-                         const Tiles& tiles, const uint32_t (&query)[kSteps][4], int j,
-                         int last) const {
+                         const Tiles& tiles, const HeldRows<kCols>& query, int j, int last) const {
+    const int d = heads.s.head_dim;
     float p[kChunks][2][4] = {};
-    uint32_t b[4];
     NG_UNROLL
     for (int chunk = 0; chunk < kChunks; ++chunk) {
       if (j + 16 * chunk > last) break;
-      NG_UNROLL
-      for (int step = 0; step < kSteps; ++step) {
-        if (16 * step >= heads.s.head_dim) break;
-        load_turned<kCols>(b, tiles, keys, 16 * chunk, step);
-        multiply_two(p[chunk], query[step], b);
-      }
+      multiply_turned<kCols>(p[chunk], query, tiles, keys, 16 * chunk, d);
     }
     float rescale[2];
     to_probabilities(p, softmax, own, rescale, j);
@@ -94,13 +82,8 @@ struct FlashForward {
     NG_UNROLL
     for (int chunk = 0; chunk < kChunks; ++chunk) {
       if (j + 16 * chunk > last) break;
-      const Factors factors(p[chunk], heads.are_rounded);
-      NG_UNROLL
-      for (int pair = 0; pair < kSteps; ++pair) {
-        if (16 * pair >= heads.s.head_dim) break;
-        load_straight<kCols>(b, tiles, values, 16 * chunk, pair);
-        factors.multiply(acc[pair], b);
-      }
+      multiply_straight<kCols>(acc, Factors(p[chunk], heads.are_rounded), tiles, values, 16 * chunk,
+                               d);
     }
   }
 

@@ -2,6 +2,7 @@
 // and goes through the keys that they see, or owns 64 keys of a kv head and goes through the
 // queries that see them, 16 at a time for each warp. Probabilities are made again of q, k and lse.
 // [Dao 2023, Algorithm 2, in two passes]
+#include <cmath>
 #include <type_traits>
 
 #include "backend/cuda/kernels/fragments.h"
@@ -32,22 +33,7 @@ struct FlashGradients {
   }
 };
 
-/// The 16 rows of a warp, in registers, or where these are too few in a tile.
-template <int kCols>
-struct HeldRows {
-  uint32_t a[kCols / 16][4];
-  template <class Tiles>
-  __device__ void take(const Tiles& tiles, int which, int row) {
-    NG_UNROLL
-    for (int step = 0; step < kCols / 16; ++step)
-      load_rows<kCols>(a[step], tiles, which, row, step);
-  }
-  template <class Tiles>
-  __device__ void read(uint32_t (&to)[4], const Tiles& /* tiles */, int step) const {
-    NG_UNROLL
-    for (int i = 0; i < 4; ++i) to[i] = a[step][i];
-  }
-};
+/// The same where registers are too few: they stay in a tile.
 template <int kCols>
 struct TileRows {
   int which = 0, row = 0;
@@ -61,32 +47,6 @@ struct TileRows {
     load_rows<kCols>(to, tiles, which, row, step);
   }
 };
-
-/// Products of a warp's 16 rows with 16 rows of a tile, over a head's columns.
-template <int kCols, class Rows, class Tiles>
-__device__ void multiply_turned(float (&c)[2][4], const Rows& rows, const Tiles& tiles, int which,
-                                int row, int cols) {
-  uint32_t a[4], b[4];
-  NG_UNROLL
-  for (int step = 0; step < kCols / 16; ++step) {
-    if (16 * step >= cols) break;
-    rows.read(a, tiles, step);
-    load_turned<kCols>(b, tiles, which, row, step);
-    multiply_two(c, a, b);
-  }
-}
-/// sums += factors (16 × 16) · 16 rows of a tile.
-template <int kCols, class Tiles>
-__device__ void multiply_straight(float (&sums)[kCols / 16][2][4], const Factors& factors,
-                                  const Tiles& tiles, int which, int row, int cols) {
-  uint32_t b[4];
-  NG_UNROLL
-  for (int pair = 0; pair < kCols / 16; ++pair) {
-    if (16 * pair >= cols) break;
-    load_straight<kCols>(b, tiles, which, row, pair);
-    factors.multiply(sums[pair], b);
-  }
-}
 
 /// Rows of a warp, g and g + 8 of its 16 of a lane, from `row` of `to` on, as far as there are.
 template <int kCols>
@@ -124,11 +84,10 @@ struct FlashQueryGradient {
     __syncthreads();
     query.take(tiles, keys, mine);
     dout.take(tiles, values, mine);
-    LaneQueries own;
+    const LaneQueries own(heads, at, row, mine);
     float lse2[2] = {}, mean[2] = {};
     for (int of = 0; of < 2; ++of) {
       const int i = mine + lane / 4 + 8 * of;
-      own.set(of, heads, row + i, at.first + i, i < at.rows);
       if (i >= at.rows) continue;
       lse2[of] = in.lse2(row + i, at.head);
       mean[of] = in.mean(row + i, at.head);

@@ -118,6 +118,48 @@ struct Factors {
   }
 };
 
+/// The 16 rows of a warp, an A for each 16 columns, in registers.
+template <int kCols>
+struct HeldRows {
+  uint32_t a[kCols / 16][4];
+  template <class Tiles>
+  __device__ void take(const Tiles& tiles, int which, int row) {
+    NG_UNROLL
+    for (int step = 0; step < kCols / 16; ++step)
+      load_rows<kCols>(a[step], tiles, which, row, step);
+  }
+  template <class Tiles>
+  __device__ void read(uint32_t (&to)[4], const Tiles& /* tiles */, int step) const {
+    NG_UNROLL
+    for (int i = 0; i < 4; ++i) to[i] = a[step][i];
+  }
+};
+/// Products of a warp's 16 rows with 16 rows of a tile, over a head's columns.
+template <int kCols, class Rows, class Tiles>
+__device__ void multiply_turned(float (&c)[2][4], const Rows& rows, const Tiles& tiles, int which,
+                                int row, int cols) {
+  uint32_t a[4], b[4];
+  NG_UNROLL
+  for (int step = 0; step < kCols / 16; ++step) {
+    if (16 * step >= cols) break;
+    rows.read(a, tiles, step);
+    load_turned<kCols>(b, tiles, which, row, step);
+    multiply_two(c, a, b);
+  }
+}
+/// sums += factors (16 × 16) · 16 rows of a tile.
+template <int kCols, class Tiles>
+__device__ void multiply_straight(float (&sums)[kCols / 16][2][4], const Factors& factors,
+                                  const Tiles& tiles, int which, int row, int cols) {
+  uint32_t b[4];
+  NG_UNROLL
+  for (int pair = 0; pair < kCols / 16; ++pair) {
+    if (16 * pair >= cols) break;
+    load_straight<kCols>(b, tiles, which, row, pair);
+    factors.multiply(sums[pair], b);
+  }
+}
+
 /// Of a block, in the end: whether any of its threads met a value that is not finite. True for all
 /// of them then.
 __device__ inline bool tell_odd(bool is_odd, uint32_t& left) {
@@ -153,10 +195,16 @@ struct FlashPlace {
 struct LaneQueries {
   int first[2], last[2];
 
-  /// Query i of its sequence, in this row; there is none where a block has fewer.
-  __device__ void set(int of, const Heads& heads, int64_t row, int64_t i, bool is_there) {
-    first[of] = is_there ? static_cast<int>(heads.first_key(row, i)) : 0;
-    last[of] = is_there ? static_cast<int>(heads.s.first + i) : -1;
+  /// Of a warp's 16 from `mine` on of a block's, whose first lies in `row`; there is none where the
+  /// block has fewer.
+  __device__ LaneQueries(const Heads& heads, const FlashPlace& at, int64_t row, int mine) {
+    NG_UNROLL
+    for (int of = 0; of < 2; ++of) {
+      const int i = mine + static_cast<int>(threadIdx.x) % kWarp / 4 + 8 * of;
+      const bool is_there = i < at.rows;
+      first[of] = is_there ? static_cast<int>(heads.first_key(row + i, at.first + i)) : 0;
+      last[of] = is_there ? static_cast<int>(heads.s.first) + at.first + i : -1;
+    }
   }
   [[nodiscard]] __device__ bool see(int of, int key) const {
     return first[of] <= key && key <= last[of];
