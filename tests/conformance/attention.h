@@ -351,6 +351,18 @@ inline const AttentionShape kAttentionShapes[] = {
      .head_dim = 129},
 };
 
+/// Of one sequence whose queries are all there.
+inline AttentionShape one_sequence(int64_t length, int heads, int kv_heads, int head_dim) {
+  return {.sequences = 1,
+          .length = length,
+          .kv_length = length,
+          .kv_stride = length,
+          .first = 0,
+          .heads = heads,
+          .kv_heads = kv_heads,
+          .head_dim = head_dim};
+}
+
 inline AttentionShape with_window(AttentionShape shape, int64_t window) {
   shape.window = window;
   return shape;

@@ -53,14 +53,7 @@ Matrix rows_of(const Matrix& x, int64_t first, int64_t count) {
 }
 
 TEST(Conformance, ADocumentIsAsItWereAlone) {
-  const AttentionShape shape{.sequences = 1,
-                             .length = 50,
-                             .kv_length = 50,
-                             .kv_stride = 50,
-                             .first = 0,
-                             .heads = 2,
-                             .kv_heads = 1,
-                             .head_dim = 8};
+  const AttentionShape shape = one_sequence(50, 2, 1, 8);
   const Place ref{reference(), Storage::fp32};
   const Inputs packed({shape, Storage::fp32, 3.0f, 20});
   const Results whole = run(ref, packed, forward(ref, packed));
@@ -105,14 +98,7 @@ void expect_cached_equals_whole(const Target& target, const Inputs& x) {
 // A query's result is a function of the keys it sees: one at a time, with a cache, gives the bits
 // of the whole sequence at once.
 TEST(Conformance, CachedAttentionEqualsWholeAttention) {
-  const AttentionShape whole{.sequences = 1,
-                             .length = 70,
-                             .kv_length = 70,
-                             .kv_stride = 70,
-                             .first = 0,
-                             .heads = 2,
-                             .kv_heads = 1,
-                             .head_dim = 24};
+  const AttentionShape whole = one_sequence(70, 2, 1, 24);
   for (const int64_t window : {0, 1, 6, 16, 33, 64})
     for (const auto& [storage, probabilities] : kNumbers) {
       const Inputs x({with_window(whole, window), storage, 3, 0, probabilities});
@@ -123,14 +109,7 @@ TEST(Conformance, CachedAttentionEqualsWholeAttention) {
 // What a query does not see cannot reach it, not even as 0 · NaN; the first NaN key reaches every
 // query from its own position on.
 TEST(Conformance, AttentionDoesNotSeeTheFuture) {
-  const AttentionShape s{.sequences = 1,
-                         .length = 90,
-                         .kv_length = 90,
-                         .kv_stride = 90,
-                         .first = 0,
-                         .heads = 1,
-                         .kv_heads = 1,
-                         .head_dim = 20};
+  const AttentionShape s = one_sequence(90, 1, 1, 20);
   for (const auto& [storage, probabilities] : kNumbers)
     for (const int64_t bad : {1, 13, 64, 77})
       for (const bool in_values : {false, true}) {
@@ -151,14 +130,7 @@ TEST(Conformance, AttentionDoesNotSeeTheFuture) {
 
 // A query that is not a number spoils the gradients of the keys it sees and of no others.
 TEST(Conformance, AttentionBackwardKeepsNanToTheKeysSeen) {
-  const AttentionShape s{.sequences = 1,
-                         .length = 90,
-                         .kv_length = 90,
-                         .kv_stride = 90,
-                         .first = 0,
-                         .heads = 1,
-                         .kv_heads = 1,
-                         .head_dim = 20};
+  const AttentionShape s = one_sequence(90, 1, 1, 20);
   for (const auto& [storage, probabilities] : kNumbers)
     for (const int64_t bad : {0, 12, 63, 70}) {
       Inputs x({with_heads_for(storage, s), storage, 2, 0, probabilities});

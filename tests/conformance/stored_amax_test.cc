@@ -3,6 +3,7 @@
 // itself.
 #include <limits>
 
+#include "attention.h"
 #include "operands.h"
 
 namespace ng::conformance {
@@ -162,14 +163,7 @@ TEST(StoredAmax, IsThatOfWhatWasWritten) {
 
 /// Of 70 queries, whose heads a card's matrix units take or not.
 Results attend(const Place& with, int head_dim, Among among) {
-  const AttentionShape shape{.sequences = 1,
-                             .length = 70,
-                             .kv_length = 70,
-                             .kv_stride = 70,
-                             .first = 0,
-                             .heads = 2,
-                             .kv_heads = 1,
-                             .head_dim = head_dim};
+  const AttentionShape shape = attention::one_sequence(70, 2, 1, head_dim);
   const auto heads = [&](int count, uint64_t seed) {
     return Matrix(70, int64_t{count} * head_dim, 8, 8).fill_uniform(seed);
   };
