@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/cuda/kernels/line_operand.h"
 #include "backend/cuda/kernels/one_scale.h"
 
 namespace ng::cuda {
@@ -109,21 +110,6 @@ struct ChooseRegion {
 /// Scales and codes.
 struct RoundRegion {
   Regions of;
-
-  [[nodiscard]] __device__ uint32_t code(const RegionRule& rule, const RegionScale& by, int64_t row,
-                                         int64_t k) const {
-    const BlockJob& job = of.job;
-    const OperandValues& values = job.values;
-    const float z = values(row, k);
-    const bool is_counted = job.stats != nullptr && k < values.from.k;
-    if (is_counted) count_nonfinite(job.stats, z);
-    if (by.is_nan) return 0;
-    const float y = rule.scaled(by, z);
-    const uint32_t code = rule.code(by, y, values.rounder(rule.element, row, k));
-    if (is_counted) count_rounded(job.stats, z, y, rule.range.max, rule.decoded(by, code) == 0);
-    return code;
-  }
-
   __device__ void operator()(int64_t unit, int lane) const {
     const BlockJob& job = of.job;
     if (skips(job.control)) return;
@@ -131,7 +117,6 @@ struct RoundRegion {
     const int64_t across = y.scales.across, i = of.first_block + unit / across, j = unit % across;
     if (job.stats != nullptr && i == 0 && j == 0 && lane == 0)
       count_values(job.stats, y.rows * y.k);
-    const RegionRule& rule = job.rule;
     const Region part = of.region(i, j);
     const RegionScale by = of.scale_of(part, lane);
     if (lane == 0) put_region_scale(y.scales, i * across + j, by);
@@ -140,7 +125,9 @@ struct RoundRegion {
     for (int64_t n = lane; n < (part.row_end - part.row) * wide; n += kWarp) {
       const int64_t row = part.row + n / wide, k = part.k + n % wide * together;
       const int count = part.k_end - k < together ? static_cast<int>(part.k_end - k) : together;
-      y.codes.put(row, k, count, [&](int c) { return code(rule, by, row, k + c); });
+      y.codes.put(row, k, count, [&](int c) {
+        return code_of_value(job, by, row, k + c, job.values(row, k + c));
+      });
     }
   }
 };
@@ -264,9 +251,18 @@ void choose_region_scales(Stream stream, const BlockJob& job, int64_t first, int
 
 void prepare_blocks(Stream stream, const BlockJob& job, const Scratch& scratch) {
   find_levels(stream, job, scratch);
+  if (is_of_lines(job)) return round_lines(stream, job);
   for_strips(stream, job, scratch, [&](const BlockJob& part, int64_t first, int64_t count) {
     round_rows(stream, part, first, count);
   });
+}
+
+bool prepare_blocks_both(Stream stream, const BlockJob& straight, const BlockJob& turned,
+                         const Scratch& scratch) {
+  if (!is_of_short_lines(straight) || !is_of_short_lines(turned)) return false;
+  find_levels(stream, straight, scratch);
+  find_levels(stream, turned, scratch);
+  return round_lines_both(stream, straight, turned);
 }
 
 void pass_blocks(Stream stream, const BlockJob& job, const PassedGradient& passed,

@@ -20,8 +20,27 @@ struct BlockJob {
   const StepControl* control = nullptr;  ///< null: never skipped
 };
 
-/// A source that goes through a Hadamard transform does so in the scratch, some rows at a time.
+/// Of z, at (row, k), under the scale of its block; it is counted.
+__device__ inline uint32_t code_of_value(const BlockJob& job, const RegionScale& by, int64_t row,
+                                         int64_t k, float z) {
+  const RegionRule& rule = job.rule;
+  const bool is_counted = job.stats != nullptr && k < job.values.from.k;
+  if (is_counted) count_nonfinite(job.stats, z);
+  if (by.is_nan) return 0;
+  const float y = rule.scaled(by, z);
+  const uint32_t code = rule.code(by, y, job.values.rounder(rule.element, row, k));
+  if (is_counted) count_rounded(job.stats, z, y, rule.range.max, rule.decoded(by, code) == 0);
+  return code;
+}
+
+/// A source that goes through a Hadamard transform does so in the scratch, some rows at a time,
+/// where blocks are not of lines [line_operand.h].
 void prepare_blocks(Stream stream, const BlockJob& job, const Scratch& scratch);
+
+/// Both operands of a matrix, whose codes are made by one read of it, the second turned; false: not
+/// made, for blocks are not of lines or groups fit into no tile.
+[[nodiscard]] bool prepare_blocks_both(Stream stream, const BlockJob& straight,
+                                       const BlockJob& turned, const Scratch& scratch);
 
 /// RoundingBackward of one, of which neither codes nor scales of blocks are written.
 void pass_blocks(Stream stream, const BlockJob& job, const PassedGradient& passed,

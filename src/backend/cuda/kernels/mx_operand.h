@@ -16,10 +16,8 @@ struct MxJob {
 /// The bits of `ref`'s Prepare.
 void prepare_mx(Stream stream, const MxJob& job);
 
-constexpr int kMxTile = 64;  ///< rows and columns of what is read at once for two operands
-
-/// Both operands of a matrix from one read of it: `straight` along its columns, `turned` along its
-/// rows, whose Hadamard transforms fit into a tile. The bits of `ref`'s PrepareBoth.
-void prepare_mx_both(Stream stream, const MxJob& straight, const MxJob& turned);
+/// Both operands of a matrix from one read of it, the second turned; false: not made, for their
+/// groups fit into no tile. The bits of `ref`'s PrepareBoth.
+[[nodiscard]] bool prepare_mx_both(Stream stream, const MxJob& straight, const MxJob& turned);
 
 }  // namespace ng::cuda

@@ -1,5 +1,6 @@
 #include "backend/cuda/kernels/one_scale.h"
 
+#include "backend/cuda/kernels/operand_tiles.h"
 #include "backend/cuda/kernels/perform.h"
 
 namespace ng::cuda {
@@ -19,11 +20,11 @@ struct TakeScale {
 
 /// Of a group by a warp; integers, so that the order does not matter.
 struct FindLargestOfGroup {
-  OperandGroups from;
+  OperandGroups groups;
   CardScale* scale;
-  __device__ void operator()(int64_t unit, int lane) const {
-    float x[kMostHadamardBlocks];
-    from.load(unit, lane, x);
+  [[nodiscard]] NG_HD const OperandGroups& from() const { return groups; }
+  __device__ void operator()(int64_t /* unit */, int lane,
+                             const float (&x)[kMostHadamardBlocks]) const {
     Largest largest;
     for (const float value : x) largest.take(value);
     put_largest(largest, scale, lane);
@@ -59,44 +60,35 @@ __device__ inline float scaled(const ElementCast& element, float x, float presca
 }
 
 struct RoundGroup {
-  OperandGroups from;
-  ElementCast element;
-  float max, prescale;
-  CodeRows codes;
-  const CardScale* scale;
-  OperandStats* stats;
-  __device__ void operator()(int64_t unit, int lane) const {
-    float x[kMostHadamardBlocks];
-    from.load(unit, lane, x);
+  OneScaleJob job;
+  [[nodiscard]] NG_HD const OperandGroups& from() const { return job.from; }
+  __device__ void operator()(int64_t unit, int lane, const float (&x)[kMostHadamardBlocks]) const {
+    const OperandGroups& from = job.from;
     const int64_t row = unit / from.groups();
-    if (stats != nullptr && unit == 0 && lane == 0) count_values(stats, from.rows * from.k);
+    if (job.stats != nullptr && unit == 0 && lane == 0) count_values(job.stats, from.rows * from.k);
     for (int b = 0; b < kMostHadamardBlocks; ++b) {
       const int64_t place = from.at(unit, b, lane);
       if (b >= from.blocks() || place >= from.k_padded) continue;
-      const float y = scaled(element, x[b], prescale, *scale);
-      const uint32_t code = code_of(element, y, from.draw_row(row, place),
+      const float y = scaled(job.element, x[b], job.prescale, *job.scale);
+      const uint32_t code = code_of(job.element, y, from.draw_row(row, place),
                                     from.draw_col(row, place), from.whole_cols);
-      codes.put(row, place, 1, [=](int) { return code; });
-      if (stats == nullptr || place >= from.k) continue;
-      count_nonfinite(stats, x[b]);
-      count_rounded(stats, x[b], y, max, decode_element(element, code) == 0);
+      job.codes.put(row, place, 1, [=](int) { return code; });
+      if (job.stats == nullptr || place >= from.k) continue;
+      count_nonfinite(job.stats, x[b]);
+      count_rounded(job.stats, x[b], y, job.range.max, decode_element(job.element, code) == 0);
     }
   }
 };
 
 struct PassGroup {
-  OperandGroups from;
-  ElementCast element;
-  float prescale;
-  const CardScale* scale;
+  OneScaleJob job;
   PassedGradient passed;
-  __device__ void operator()(int64_t unit, int lane) const {
-    float x[kMostHadamardBlocks];
-    from.load(unit, lane, x);
+  [[nodiscard]] NG_HD const OperandGroups& from() const { return job.from; }
+  __device__ void operator()(int64_t unit, int lane, const float (&x)[kMostHadamardBlocks]) const {
     for (int b = 0; b < kMostHadamardBlocks; ++b)
-      if (b < from.blocks())
-        passed.put(unit / from.groups(), from.at(unit, b, lane),
-                   scaled(element, x[b], prescale, *scale));
+      if (b < job.from.blocks())
+        passed.put(unit / job.from.groups(), job.from.at(unit, b, lane),
+                   scaled(job.element, x[b], job.prescale, *job.scale));
   }
 };
 
@@ -146,20 +138,24 @@ void forget_scales(Stream stream, CardScale* scales, int64_t count) {
 
 void find_operand_largest(Stream stream, const OperandGroups& from, CardScale* scale) {
   forget_scales(stream, scale, 1);
-  for_each_row(stream, from.rows * from.groups(), FindLargestOfGroup{from, scale});
+  for_each_group(stream, FindLargestOfGroup{from, scale});
 }
 
 void prepare_one_scale(Stream stream, const OneScaleJob& job) {
   find_scale(stream, job);
-  for_each_row(stream, job.from.rows * job.from.groups(),
-               RoundGroup{job.from, job.element, job.range.max, job.prescale, job.codes, job.scale,
-                          job.stats});
+  for_each_group(stream, RoundGroup{job});
+}
+
+bool prepare_one_scale_both(Stream stream, const OneScaleJob& straight, const OneScaleJob& turned) {
+  if (!straight.from.fits_tile() || !turned.from.fits_tile()) return false;
+  find_scale(stream, straight);
+  find_scale(stream, turned);
+  return for_both_groups(stream, RoundGroup{straight}, RoundGroup{turned});
 }
 
 void pass_one_scale(Stream stream, const OneScaleJob& job, const PassedGradient& passed) {
   find_scale(stream, job);
-  for_each_row(stream, job.from.rows * job.from.groups(),
-               PassGroup{job.from, job.element, job.prescale, job.scale, passed});
+  for_each_group(stream, PassGroup{job, passed});
 }
 
 void perform(Stream stream, const FindOperandAmax& op, const Scratch& scratch) {

@@ -33,6 +33,11 @@ void find_operand_largest(Stream stream, const OperandGroups& from, CardScale* s
 
 void prepare_one_scale(Stream stream, const OneScaleJob& job);
 
+/// Both operands of a matrix, whose codes are made by one read of it, the second turned; false: not
+/// made, for their groups fit into no tile.
+[[nodiscard]] bool prepare_one_scale_both(Stream stream, const OneScaleJob& straight,
+                                          const OneScaleJob& turned);
+
 /// RoundingBackward of one, whose codes are not made.
 void pass_one_scale(Stream stream, const OneScaleJob& job, const PassedGradient& passed);
 

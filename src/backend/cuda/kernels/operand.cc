@@ -181,8 +181,12 @@ MxJob mx_job(const OperandSpec& spec, const CardOperand& operand, const OperandG
           .stats = context.stats};
 }
 
-bool goes_as_mx(const OperandSpec& spec, const PrepareContext& context) {
-  return is_mx(spec) && !context.stored.has_scales();
+/// What makes an operand.
+enum class Maker { in_place, one_scale, mx, blocks };
+Maker maker_of(const OperandSpec& spec, const PrepareContext& context) {
+  if (is_read_in_place(spec)) return Maker::in_place;
+  if (has_one_scale(spec)) return Maker::one_scale;
+  return is_mx(spec) && !context.stored.has_scales() ? Maker::mx : Maker::blocks;
 }
 
 /// What is made, and of what.
@@ -202,34 +206,47 @@ void prepare(Stream stream, PackedOperand& packed, const ConstView& source,
              const PrepareContext& context, const Scratch& scratch) {
   const OperandSpec& spec = packed.spec;
   const auto [operand, from] = begin_operand(stream, packed, source, context);
-  if (!operand.stored) {
-    if (context.stats != nullptr)
-      for_each_place(stream, spec.rows, spec.k,
-                     CountEach{operand, range_of(*spec.cast.element).max, context.stats});
-    return;
+  switch (maker_of(spec, context)) {
+    case Maker::in_place:
+      if (context.stats != nullptr)
+        for_each_place(stream, spec.rows, spec.k,
+                       CountEach{operand, range_of(*spec.cast.element).max, context.stats});
+      return;
+    case Maker::one_scale:
+      return prepare_one_scale(stream, one_scale_job(spec, operand, from, context));
+    case Maker::mx:
+      return prepare_mx(stream, mx_job(spec, operand, from, context));
+    case Maker::blocks:
+      return prepare_blocks(stream, block_job(spec, operand, from, context), scratch);
   }
-  if (has_one_scale(spec))
-    return prepare_one_scale(stream, one_scale_job(spec, operand, from, context));
-  if (goes_as_mx(spec, context)) return prepare_mx(stream, mx_job(spec, operand, from, context));
-  prepare_blocks(stream, block_job(spec, operand, from, context), scratch);
 }
 
-/// Both operands of MX by one read of the source; false: not these two.
-bool prepare_mx_together(Stream stream, const PrepareBoth& op) {
-  const auto is_turned = [&](size_t i) {
-    return op.made[i].packed->spec.contract == Contract::rows;
+/// Both operands, of one maker, by one read of the source; false: not these two.
+bool prepare_together(Stream stream, const PrepareBoth& op, const Scratch& scratch) {
+  const auto spec_of = [&](size_t i) -> const OperandSpec& { return op.made[i].packed->spec; };
+  const size_t turned = spec_of(0).contract == Contract::rows ? 0 : 1, straight = 1 - turned;
+  const Maker maker = maker_of(spec_of(straight), op.made[straight].context);
+  if (maker != maker_of(spec_of(turned), op.made[turned].context)) return false;
+  if (spec_of(straight).contract == spec_of(turned).contract) return false;
+  const auto both_by = [&](const auto& make_job, const auto& prepare_both, const auto&... more) {
+    const auto job = [&](size_t i) {
+      const auto& [packed, context] = op.made[i];
+      const auto [operand, from] = begin_operand(stream, *packed, op.source, context);
+      return make_job(packed->spec, operand, from, context);
+    };
+    return prepare_both(stream, job(straight), job(turned), more...);
   };
-  if (is_turned(0) == is_turned(1)) return false;
-  std::array<MxJob, 2> jobs;  // the turned one last
-  for (const size_t i : {0, 1}) {
-    const auto& [packed, context] = op.made[i];
-    const OperandSpec& spec = packed->spec;
-    if (!goes_as_mx(spec, context) || spec.hadamard.size > kMxTile) return false;
-    const auto [operand, from] = begin_operand(stream, *packed, op.source, context);
-    jobs[is_turned(i) ? 1 : 0] = mx_job(spec, operand, from, context);
+  switch (maker) {
+    case Maker::in_place:
+      return false;
+    case Maker::one_scale:
+      return both_by(one_scale_job, prepare_one_scale_both);
+    case Maker::mx:
+      return both_by(mx_job, prepare_mx_both);
+    case Maker::blocks:
+      return both_by(block_job, prepare_blocks_both, scratch);
   }
-  prepare_mx_both(stream, jobs[0], jobs[1]);
-  return true;
+  return false;
 }
 
 /// What Unpack is to write of an element.
@@ -303,7 +320,7 @@ void perform(Stream stream, const Prepare& op, const Scratch& scratch) {
 }
 
 void perform(Stream stream, const PrepareBoth& op, const Scratch& scratch) {
-  if (prepare_mx_together(stream, op)) return;
+  if (prepare_together(stream, op, scratch)) return;
   for (const PrepareBoth::Made& made : op.made)
     prepare(stream, *made.packed, op.source, made.context, scratch);
 }

@@ -28,10 +28,11 @@ struct CardScale {
   float decode = 1;      ///< of decoded elements, in the end
 };
 
-/// That of a warp's values, into a scale that was forgotten.
+/// That of a warp's values, into a scale that was forgotten. Most warps find that a larger one was
+/// there: they need no turn at the one address.
 __device__ inline void put_largest(const Largest& of_lane, CardScale* scale, int lane) {
   const uint32_t all = largest_bits_of_warp(of_lane.bits);
-  if (lane == 0) atomicMax(&scale->amax, all);
+  if (lane == 0 && all > scale->amax) atomicMax(&scale->amax, all);
   if (of_lane.has_nan) atomicMax(&scale->has_nan, 1u);
 }
 

@@ -1,5 +1,5 @@
 // The values of an operand as a warp takes them: a group along K that goes through a Hadamard
-// transform together, or a block of 32. And what is counted of them.
+// transform together, or shares a scale, or is a block of 32. And what is counted of them.
 #pragma once
 
 #include "backend/cuda/kernels/hadamard.h"
@@ -9,16 +9,20 @@
 
 namespace ng::cuda {
 
+constexpr int kOperandTile = 64;  ///< rows and columns of a source that are read at once
+
 struct OperandGroups {
   StoredSource source;
   bool is_turned = false;  ///< Contract::rows
   CardHadamard hadamard;
   int64_t rows = 0, k = 0, k_padded = 0;
   int64_t first_row = 0, first_col = 0, whole_cols = 0;  ///< where the source lies, for the draws
+  int together = kMxBlock;  ///< values along K that a group has at least: a multiple of 32
 
   [[nodiscard]] NG_HD int group() const {
-    return hadamard.size > kMxBlock ? hadamard.size : kMxBlock;
+    return hadamard.size > together ? hadamard.size : together;
   }
+  [[nodiscard]] NG_HD bool fits_tile() const { return group() <= kOperandTile; }
   [[nodiscard]] NG_HD int64_t groups() const { return (k_padded + group() - 1) / group(); }
   [[nodiscard]] NG_HD int blocks() const { return group() / kMxBlock; }
 
