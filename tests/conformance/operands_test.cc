@@ -1,4 +1,5 @@
 // Operands: codes, scales and counters are defined to the bit. [backend/ref/operand.h]
+#include <algorithm>
 #include <limits>
 
 #include "operands.h"
@@ -121,6 +122,33 @@ TEST(Conformance, BothOperandsOfASource) {
           [&](const Place& with) { return both_operands(with, first, second, source); }, exactly,
           kOperands);
   }
+}
+
+// A card's tiles of 64: blocks that fit there and one that does not, padding on all sides.
+TEST(Conformance, BothOperandsInBlocksOfARow) {
+  const Matrix source = spread(70, 150, 71, 3);
+  const auto cast = [](std::string_view element, int width, ScaleKind scale) {
+    Operand made = operand_of(scale == ScaleKind::e4m3 ? "nvfp4" : "fp8_e4m3");
+    made.element = &element_format(element);
+    made.block = {.kind = Block::Kind::tile, .rows = 1, .cols = width};
+    made.scale = scale;
+    return made;
+  };
+  for (const Operand& straight :
+       {cast("e2m1", 16, ScaleKind::e4m3), cast("int4", 4, ScaleKind::e4m3),
+        cast("e4m3", 64, ScaleKind::fp32), cast("int8", 32, ScaleKind::pow2),
+        cast("e4m3", 128, ScaleKind::fp32)})
+    for (const int hadamard : {0, 16, 64}) {
+      Operand turned = straight;
+      turned.rounding = Rounding::stochastic;
+      const int multiple = std::max<int>(straight.block.cols, 32);
+      OperandSpec first = spec_of(straight, {Contract::cols, Side::left}, 70, 150, 0, multiple),
+                  second = spec_of(turned, {Contract::rows, Side::left}, 150, 70, hadamard,
+                                   std::max(multiple, hadamard));
+      first.signed_zeros = second.signed_zeros = true;
+      conform(fmt::format("{} and turned, hadamard {}", describe(straight), hadamard),
+              [&](const Place& with) { return both_operands(with, first, second, source); });
+    }
 }
 
 TEST(Conformance, OperandShapes) {
