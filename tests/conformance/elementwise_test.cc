@@ -201,32 +201,48 @@ TEST(Conformance, Normal) {
     });
 }
 
+struct EmbeddingCase {
+  std::vector<int32_t> tokens_of_batch;  ///< below 5
+  Positions at;
+  int64_t cols, positions;
+};
+
+Results embed_and_back(const Place& with, const EmbeddingCase& of) {
+  const auto rows = static_cast<int64_t>(of.tokens_of_batch.size());
+  const Buffer<int32_t> ids = with.buffer(of.tokens_of_batch);
+  const Tensor tokens = with.parameter(Matrix(5, of.cols, 3, 1).fill_uniform(8));
+  const Tensor places = with.parameter(Matrix(of.positions, of.cols).fill_uniform(9));
+  Tensor y = with.activation(Matrix(rows, of.cols, 1));
+  with.execute(
+      Embed{.y = y, .ids = ids.span(), .tokens = tokens, .positions = places, .at = of.at});
+  const Tensor dy = with.activation(Matrix(rows, of.cols, 2).fill_uniform(10));
+  Tensor dtokens = with.fp32(Matrix(5, of.cols, 3, 1).fill_uniform(11));
+  Tensor dpositions = with.fp32(Matrix(of.positions, of.cols).fill_uniform(12));
+  with.execute(EmbedBackward{
+      .dtokens = dtokens, .dpositions = dpositions, .dy = dy, .ids = ids.span(), .at = of.at});
+  return {{"y", y.values()}, {"dtokens", dtokens.values()}, {"dpositions", dpositions.values()}};
+}
+
 TEST(Conformance, Embedding) {
-  const std::vector<int32_t> tokens_of_batch{4, 0, 4, 4, 2, 1, 0, 4, 4};
-  const Positions at{.sequences = 3, .length = 3, .first = 2};
+  const Positions few{.sequences = 3, .length = 3, .first = 2};
   for (const int64_t cols : {1, 17, 64, 130})
     for (const Storage storage : kStorages)
       for (const int64_t positions : {0, 6})
         conform(fmt::format("embed {} positions {}", cols, positions), storage,
-                [&](const Place& with) -> Results {
-                  const Buffer<int32_t> ids = with.buffer(tokens_of_batch);
-                  const Tensor tokens = with.parameter(Matrix(5, cols, 3, 1).fill_uniform(8));
-                  const Tensor places = with.parameter(Matrix(positions, cols).fill_uniform(9));
-                  Tensor y = with.activation(Matrix(9, cols, 1));
-                  with.execute(Embed{
-                      .y = y, .ids = ids.span(), .tokens = tokens, .positions = places, .at = at});
-                  const Tensor dy = with.activation(Matrix(9, cols, 2).fill_uniform(10));
-                  Tensor dtokens = with.fp32(Matrix(5, cols, 3, 1).fill_uniform(11));
-                  Tensor dpositions = with.fp32(Matrix(positions, cols).fill_uniform(12));
-                  with.execute(EmbedBackward{.dtokens = dtokens,
-                                             .dpositions = dpositions,
-                                             .dy = dy,
-                                             .ids = ids.span(),
-                                             .at = at});
-                  return {{"y", y.values()},
-                          {"dtokens", dtokens.values()},
-                          {"dpositions", dpositions.values()}};
+                [&](const Place& with) {
+                  return embed_and_back(with, {{4, 0, 4, 4, 2, 1, 0, 4, 4}, few, cols, positions});
                 });
+}
+
+// More than a card's block has threads, and one that is there once, at the end.
+TEST(Conformance, EmbeddingOfManyTokens) {
+  std::vector<int32_t> tokens(300);
+  for (size_t t = 0; t < tokens.size(); ++t) tokens[t] = static_cast<int32_t>(t * t % 7 % 4);
+  tokens.back() = 4;
+  const Positions at{.sequences = 2, .length = 150, .first = 3};
+  conform("embed 300", [&](const Place& with) {
+    return embed_and_back(with, {tokens, at, 3, 160});
+  });
 }
 
 Results adamw_steps(const Place& with, const Shape& s, const StepControl& decided) {

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "backend/cuda/kernels/amax.h"
+#include "backend/cuda/kernels/element_cast.h"
 #include "backend/cuda/kernels/perform.h"
+#include "backend/cuda/kernels/values.h"
 #include "backend/ref/update/store.h"
 #include "backend/ref/update/update.h"
 #include "format/codec.h"
@@ -48,6 +50,26 @@ std::vector<float> odd_values(int64_t count, uint64_t seed, bool finite) {
 }
 
 bool same_bits(float a, float b) { return float_bits(a) == float_bits(b) || (a != a && b != b); }
+
+TEST(CudaKernels, DivisorsDivide) {
+  for (const int64_t by : {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{7}, int64_t{64},
+                           int64_t{641}, int64_t{50257}, int64_t{0x7FFFFFFF}, int64_t{0x80000001}})
+    for (const int64_t around : {int64_t{0}, by, 5 * by, int64_t{1} << 30, int64_t{0x7FFFFFFF},
+                                 int64_t{0x7FFFFFFF} / by * by, int64_t{1} << 40})
+      for (const int64_t n : {around - 1, around, around + 1})
+        EXPECT_EQ(Divisor(by)(std::max<int64_t>(n, 0)), std::max<int64_t>(n, 0) / by)
+            << n << " / " << by;
+}
+
+TEST(CudaKernels, Bf16IsDecodedAsOtherElements) {
+  Operand cast;
+  cast.element = &bf16_format();
+  const ElementCast element = element_cast(cast, {});
+  for (uint32_t code = 0; code <= 0xFFFF; ++code)
+    ASSERT_EQ(float_bits(decode_element(element, code)),
+              float_bits(decode_float(element.grid, code)))
+        << code;
+}
 
 // ---------------------------------------------------------------- amax
 

@@ -4,23 +4,23 @@
 
 #include "backend/cuda/kernels/line_operand.h"
 #include "backend/cuda/kernels/one_scale.h"
+#include "backend/cuda/kernels/operand_tiles.h"
 
 namespace ng::cuda {
 namespace {
 
 /// Rows of an operand into the scratch, a group by a warp.
 struct TransformGroups {
-  OperandGroups from;
+  OperandGroups groups;
   int64_t first_row;
   float* strip;
-  __device__ void operator()(int64_t unit, int lane) const {
-    const int64_t at = unit + first_row * from.groups();
-    float x[kMostHadamardBlocks];
-    from.load(at, lane, x);
+  [[nodiscard]] NG_HD const OperandGroups& from() const { return groups; }
+  __device__ void operator()(const GroupPlace& of, int lane,
+                             const float (&x)[kMostHadamardBlocks]) const {
     for (int b = 0; b < kMostHadamardBlocks; ++b) {
-      const int64_t k = from.at(at, b, lane);
-      if (b < from.blocks() && k < from.k_padded)
-        strip[unit / from.groups() * from.k_padded + k] = x[b];
+      const int64_t k = of.at(b, lane);
+      if (b < groups.blocks() && k < groups.k_padded)
+        strip[(of.row - first_row) * groups.k_padded + k] = x[b];
     }
   }
 };
@@ -195,8 +195,7 @@ void for_strips(Stream stream, const BlockJob& job, const Scratch& scratch, cons
     part.values.strip = strip;
     part.values.strip_row = first;
     const int64_t some = std::min(count, y.rows - first);
-    for_each_row(stream, some * part.values.from.groups(),
-                 TransformGroups{part.values.from, first, strip});
+    for_rows_of_groups(stream, TransformGroups{part.values.from, first, strip}, first, some);
     use(part, first, some);
   }
 }

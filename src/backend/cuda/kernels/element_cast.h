@@ -16,7 +16,8 @@ namespace ng::cuda {
 enum class CodeKind : uint8_t {
   floating,
   integer,
-  exact,  ///< FP32: codes are its bits
+  exact,       ///< FP32: codes are its bits
+  upper_half,  ///< BF16: of them; rounded to as floating numbers are
 };
 
 /// How one value becomes a code. [formats.md §2]
@@ -41,9 +42,10 @@ struct ElementCast {
           .mode = cast.rounding == Rounding::stochastic ? RoundMode::sr : RoundMode::rne,
           .sr_bits = cast.sr_bits,
           .key = key,
-          .kind = is_exact     ? CodeKind::exact
-                  : is_integer ? CodeKind::integer
-                               : CodeKind::floating,
+          .kind = is_exact                     ? CodeKind::exact
+                  : is_integer                 ? CodeKind::integer
+                  : &element == &bf16_format() ? CodeKind::upper_half
+                                               : CodeKind::floating,
           .integers = is_integer ? integer_grid_of(element) : IntegerGrid{},
           .least_code = least_kept_code(element, cast.subnormals)};
 }
@@ -56,8 +58,14 @@ __device__ inline uint32_t encode_element(const ElementCast& cast, float x,
   return flushed_code(cast.grid, encode_float(cast.grid, x, rounder, cast.overflow),
                       cast.least_code);
 }
+/// As decode_float() decodes BF16, which is FP32's upper half.
+__device__ inline float decode_bf16(uint32_t code) {
+  const uint32_t u = code << 16;
+  return float_of_bits((u & 0x7FFFFFFFu) > kFloatInf ? (u & 0x80000000u) | 0x7FC00000u : u);
+}
 __device__ inline float decode_element(const ElementCast& cast, uint32_t code) {
   if (cast.kind == CodeKind::exact) return float_of_bits(code);
+  if (cast.kind == CodeKind::upper_half) return decode_bf16(code);
   if (cast.kind == CodeKind::integer) return decode_integer(cast.integers, code);
   return decode_float(cast.grid, code);
 }

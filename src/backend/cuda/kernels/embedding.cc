@@ -1,4 +1,5 @@
 // Vectors of tokens and positions, and rotary positions, each value rounded as in `ref`.
+#include <algorithm>
 #include <cmath>
 
 #include "backend/cuda/kernels/perform.h"
@@ -21,18 +22,44 @@ struct EmbedEach {
   }
 };
 
-/// A column by one thread, so that tokens are added in their order.
-struct EmbedBackwardColumn {
-  Target dtokens, dpositions;
+constexpr int kTokenThreads = 128;
+constexpr int kTokenWarps = kTokenThreads / kWarp;
+
+/// Gradients of the token at place blockIdx.x, the first of its id, and of all others of that id in
+/// their order: a thread has a column.
+__global__ void __launch_bounds__(kTokenThreads)
+    add_token_gradients(Target dtokens, Source dy, const int32_t* ids) {
+  NG_SHARED(uint32_t, same, kTokenWarps);  // which of a warp's places have the id
+  const int64_t place = blockIdx.x, col = int64_t{blockIdx.y} * kTokenThreads + threadIdx.x;
+  const int32_t id = ids[place];
+  const auto find = [&](bool is_same) {
+    const uint32_t votes = __ballot_sync(~0u, is_same);
+    if (threadIdx.x % kWarp == 0) same[static_cast<int>(threadIdx.x) / kWarp] = votes;
+    __syncthreads();
+  };
+  bool is_later = false;
+  for (int64_t i = threadIdx.x; i < place; i += kTokenThreads) is_later |= ids[i] == id;
+  find(is_later);
+  for (int w = 0; w < kTokenWarps; ++w)
+    if (same[w] != 0) return;
+  for (int64_t first = place; first < dy.rows; first += kTokenThreads) {
+    __syncthreads();  // all have read the places before
+    const int64_t i = first + threadIdx.x;
+    find(i < dy.rows && ids[i] == id);
+    for (int w = 0; w < kTokenWarps && col < dy.cols; ++w)
+      for (uint32_t left = same[w]; left != 0; left &= left - 1)
+        dtokens.add(id, col, dy(first + w * kWarp + high_bit(left & -left), col));
+  }
+}
+
+/// Those of a position, one sequence after the other.
+struct PositionGradientEach {
+  Target dpositions;
   Source dy;
-  const int32_t* ids;
   Positions at;
-  __device__ void operator()(int64_t /* row */, int64_t c) const {
-    for (int64_t t = 0; t < dy.rows; ++t) {
-      const float d = dy(t, c);
-      dtokens.add(ids[t], c, d);
-      if (dpositions.rows > 0) dpositions.add(at.first + t % at.length, c, d);
-    }
+  __device__ void operator()(int64_t position, int64_t c) const {
+    for (int64_t t = position; t < dy.rows; t += at.length)
+      dpositions.add(at.first + position, c, dy(t, c));
   }
 };
 
@@ -86,9 +113,15 @@ void perform(Stream stream, const Embed& op) {
 void perform(Stream stream, const EmbedBackward& op) {
   check_embedding(op.dy, op.ids, op.dtokens, op.dpositions, op.at);
   constexpr std::string_view kName = EmbedBackward::kName;
-  for_each_place(stream, 1, op.dy.cols,
-                 EmbedBackwardColumn{target_of(kName, op.dtokens), target_of(kName, op.dpositions),
-                                     source_of(kName, op.dy), op.ids.data(), op.at});
+  const Source dy = source_of(kName, op.dy);
+  if (dy.rows * dy.cols == 0) return;
+  launch<add_token_gradients>(stream,
+                              {.grid = {blocks_of(dy.rows, 1), blocks_of(dy.cols, kTokenThreads)},
+                               .block = {kTokenThreads}},
+                              target_of(kName, op.dtokens), dy, op.ids.data());
+  if (op.dpositions.rows > 0)
+    for_each_place(stream, std::min(op.at.length, dy.rows), dy.cols,
+                   PositionGradientEach{target_of(kName, op.dpositions), dy, op.at});
 }
 
 void perform(Stream stream, const RopeTable& op) {

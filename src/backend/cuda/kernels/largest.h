@@ -85,13 +85,14 @@ inline constexpr int kNotedPerThread = 8;
 
 template <int kOutputs, class F>
 __global__ void __launch_bounds__(kEachThreads)
-    each_noted(F f, int64_t rows, int64_t cols, AmaxPlaces<kOutputs> places) {
+    each_noted(F f, int64_t size, Divisor cols, AmaxPlaces<kOutputs> places) {
   Largest largest[kOutputs];
   const int64_t first = int64_t{blockIdx.x} * kEachThreads * kNotedPerThread + threadIdx.x;
   for (int n = 0; n < kNotedPerThread; ++n) {
     const int64_t i = first + n * kEachThreads;
-    if (i >= rows * cols) break;
-    const Written<kOutputs> written = f(i / cols, i % cols);
+    if (i >= size) break;
+    const int64_t row = cols(i);
+    const Written<kOutputs> written = f(row, i - row * cols.by());
     for (int j = 0; j < kOutputs; ++j) largest[j].take(written.values[j]);
   }
   for (int j = 0; j < kOutputs; ++j)
@@ -107,7 +108,7 @@ void for_each_noted(Stream stream, int64_t rows, int64_t cols, const F& f,
   launch<each_noted<kOutputs, F>>(
       stream,
       {.grid = {blocks_of(rows * cols, kEachThreads * kNotedPerThread)}, .block = {kEachThreads}},
-      f, rows, cols, places);
+      f, rows * cols, Divisor(cols), places);
 }
 
 }  // namespace ng::cuda

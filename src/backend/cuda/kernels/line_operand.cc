@@ -46,26 +46,26 @@ struct LineGroups {
   BlockJob job;
   [[nodiscard]] NG_HD const OperandGroups& from() const { return job.values.from; }
 
-  __device__ void operator()(int64_t unit, int lane, const float (&x)[kMostHadamardBlocks]) const {
+  __device__ void operator()(const GroupPlace& of, int lane,
+                             const float (&x)[kMostHadamardBlocks]) const {
     const CardOperand& y = job.y;
-    const int64_t row = unit / from().groups();
-    if (job.stats != nullptr && unit == 0 && lane == 0) count_values(job.stats, y.rows * y.k);
-    const int64_t width = y.scales.block_cols;
-    const LargestOfBlocks largest(x, static_cast<int>(width));
+    if (job.stats != nullptr && of.is_first(lane)) count_values(job.stats, y.rows * y.k);
+    const auto width = static_cast<int>(y.scales.block_cols);  // a power of two
+    const LargestOfBlocks largest(x, width);
     const float fit = first_fit(job.rule.cast, job.rule.range.max);
     for (int b = 0; b < kMostHadamardBlocks; ++b) {
       if (b >= from().blocks()) break;
-      const int64_t k = from().at(unit, b, lane);
+      const int64_t k = of.at(b, lane), first = k & -int64_t{width};
       const bool is_inside = k < y.k_padded;
-      const int64_t first = k - k % width;
       const RegionScale by =
-          is_inside ? job.rule.of_amax({row, row + 1, first, first + width},
+          is_inside ? job.rule.of_amax({of.row, of.row + 1, first, first + width},
                                        float_of_bits(largest.bits[b]), largest.beyond[b] == 0, fit)
                     : RegionScale{};
-      const uint32_t code = is_inside ? code_of_value(job, by, row, k, x[b]) : 0;
+      const uint32_t code = is_inside ? code_of_value(job, by, of.row, k, x[b]) : 0;
       if (is_inside && k == first)
-        put_region_scale(y.scales, row * y.scales.across + k / width, by);
-      put_codes(row, k, code, is_inside);
+        put_region_scale(
+            y.scales, of.row * y.scales.across + (k >> high_bit(static_cast<uint32_t>(width))), by);
+      put_codes(of.row, k, code, is_inside);
     }
   }
 

@@ -8,16 +8,16 @@ namespace {
 struct MxGroups {
   MxJob job;
   [[nodiscard]] NG_HD const OperandGroups& from() const { return job.from; }
-  __device__ void operator()(int64_t unit, int lane, const float (&x)[kMostHadamardBlocks]) const {
+  __device__ void operator()(const GroupPlace& of, int lane,
+                             const float (&x)[kMostHadamardBlocks]) const {
     const OperandGroups& from = job.from;
-    const int64_t row = unit / from.groups();
-    if (job.stats != nullptr && unit == 0 && lane == 0) count_values(job.stats, from.rows * from.k);
+    if (job.stats != nullptr && of.is_first(lane)) count_values(job.stats, from.rows * from.k);
     for (int b = 0; b < kMostHadamardBlocks; ++b) {
       if (b >= from.blocks()) break;
-      const int64_t place = from.at(unit, b, lane);
-      const MxCode made =
-          put_block(job.cast, job.y, x[b], from.draw_row(row, place), from.draw_col(row, place),
-                    from.whole_cols, (row * from.k_padded + place) / kMxBlock);
+      const int64_t place = of.at(b, lane);
+      const MxCode made = put_block(job.cast, job.y, x[b], from.draw_row(of.row, place),
+                                    from.draw_col(of.row, place), from.whole_cols,
+                                    (of.row * from.k_padded + place) / kMxBlock);
       if (job.stats == nullptr || place >= from.k) continue;
       count_nonfinite(job.stats, x[b]);
       if (made.scale != kE8m0NanCode)

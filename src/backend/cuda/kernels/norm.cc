@@ -1,6 +1,7 @@
 // RMSNorm and LayerNorm, a warp for each row: statistics in FP64, values in FP32 as in `ref`.
 #include <cmath>
 
+#include "backend/cuda/kernels/column_sums.h"
 #include "backend/cuda/kernels/largest.h"
 #include "backend/cuda/kernels/perform.h"
 
@@ -60,20 +61,18 @@ struct StatisticsRow {
   }
 };
 
-/// dgain and dbias of a column by one thread: rows are added in their order, in FP64.
+/// dgain and dbias.
 struct GainColumn {
   Target dgain, dbias;
   Source dy, x;
   const RowStatistics* statistics;
-  __device__ void operator()(int64_t /* row */, int64_t c) const {
-    double gain_sum = 0, bias_sum = 0;
-    for (int64_t t = 0; t < x.rows; ++t) {
-      const double d = dy(t, c);
-      gain_sum += d * ((x(t, c) - statistics[t].mean) * statistics[t].rstd);
-      bias_sum += d;
-    }
-    dgain.add(0, c, static_cast<float>(gain_sum));
-    if (dbias.rows > 0) dbias.add(0, c, static_cast<float>(bias_sum));
+  [[nodiscard]] __device__ ColumnSums<2> of(int64_t t, int64_t c) const {
+    const double d = dy(t, c);
+    return {{d * ((x(t, c) - statistics[t].mean) * statistics[t].rstd), d}};
+  }
+  __device__ void put(int64_t c, const ColumnSums<2>& total) const {
+    dgain.add(0, c, static_cast<float>(total.of[0]));
+    if (dbias.rows > 0) dbias.add(0, c, static_cast<float>(total.of[1]));
   }
 };
 
@@ -142,9 +141,10 @@ void perform(Stream stream, const NormBackward& op, const Scratch& scratch) {
                             amax_place(stream, dx, op.amax)};
   for_each_row(stream, x.rows, StatisticsRow{op.kind, x, op.eps, statistics});
   // Before dx is written, whose memory may be dy's.
-  for_each_place(
-      stream, 1, x.cols,
-      GainColumn{target_of(kName, op.dgain), target_of(kName, op.dbias), dy, x, statistics});
+  sum_columns<2>(
+      stream, kName, x.rows, x.cols,
+      GainColumn{target_of(kName, op.dgain), target_of(kName, op.dbias), dy, x, statistics},
+      scratch.behind<RowStatistics>(x.rows));
   for_each_row(stream, x.rows, row);
 }
 

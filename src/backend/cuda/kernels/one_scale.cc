@@ -23,7 +23,7 @@ struct FindLargestOfGroup {
   OperandGroups groups;
   CardScale* scale;
   [[nodiscard]] NG_HD const OperandGroups& from() const { return groups; }
-  __device__ void operator()(int64_t /* unit */, int lane,
+  __device__ void operator()(const GroupPlace& /* of */, int lane,
                              const float (&x)[kMostHadamardBlocks]) const {
     Largest largest;
     for (const float value : x) largest.take(value);
@@ -62,17 +62,17 @@ __device__ inline float scaled(const ElementCast& element, float x, float presca
 struct RoundGroup {
   OneScaleJob job;
   [[nodiscard]] NG_HD const OperandGroups& from() const { return job.from; }
-  __device__ void operator()(int64_t unit, int lane, const float (&x)[kMostHadamardBlocks]) const {
+  __device__ void operator()(const GroupPlace& of, int lane,
+                             const float (&x)[kMostHadamardBlocks]) const {
     const OperandGroups& from = job.from;
-    const int64_t row = unit / from.groups();
-    if (job.stats != nullptr && unit == 0 && lane == 0) count_values(job.stats, from.rows * from.k);
+    if (job.stats != nullptr && of.is_first(lane)) count_values(job.stats, from.rows * from.k);
     for (int b = 0; b < kMostHadamardBlocks; ++b) {
-      const int64_t place = from.at(unit, b, lane);
+      const int64_t place = of.at(b, lane);
       if (b >= from.blocks() || place >= from.k_padded) continue;
       const float y = scaled(job.element, x[b], job.prescale, *job.scale);
-      const uint32_t code = code_of(job.element, y, from.draw_row(row, place),
-                                    from.draw_col(row, place), from.whole_cols);
-      job.codes.put(row, place, 1, [=](int) { return code; });
+      const uint32_t code = code_of(job.element, y, from.draw_row(of.row, place),
+                                    from.draw_col(of.row, place), from.whole_cols);
+      job.codes.put(of.row, place, 1, [=](int) { return code; });
       if (job.stats == nullptr || place >= from.k) continue;
       count_nonfinite(job.stats, x[b]);
       count_rounded(job.stats, x[b], y, job.range.max, decode_element(job.element, code) == 0);
@@ -84,11 +84,11 @@ struct PassGroup {
   OneScaleJob job;
   PassedGradient passed;
   [[nodiscard]] NG_HD const OperandGroups& from() const { return job.from; }
-  __device__ void operator()(int64_t unit, int lane, const float (&x)[kMostHadamardBlocks]) const {
+  __device__ void operator()(const GroupPlace& of, int lane,
+                             const float (&x)[kMostHadamardBlocks]) const {
     for (int b = 0; b < kMostHadamardBlocks; ++b)
       if (b < job.from.blocks())
-        passed.put(unit / job.from.groups(), job.from.at(unit, b, lane),
-                   scaled(job.element, x[b], job.prescale, *job.scale));
+        passed.put(of.row, of.at(b, lane), scaled(job.element, x[b], job.prescale, *job.scale));
   }
 };
 

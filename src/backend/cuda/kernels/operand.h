@@ -44,6 +44,7 @@ struct CardScales {
   int64_t across = 1, count = 1;
 
   [[nodiscard]] __device__ CardScale* at(int64_t row, int64_t k) const {
+    if (count == 1) return data;
     return data + row / region_rows * across + k / region_cols;
   }
   /// What values there are multiplied by in the end.

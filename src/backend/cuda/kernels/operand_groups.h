@@ -11,6 +11,15 @@ namespace ng::cuda {
 
 constexpr int kOperandTile = 64;  ///< rows and columns of a source that are read at once
 
+/// A group of an operand: of values first, first + 1 ... of a row along K.
+struct GroupPlace {
+  int64_t row = 0, first = 0;
+  /// Where value `lane` of block `b` stands along K.
+  [[nodiscard]] NG_HD int64_t at(int b, int lane) const { return first + b * kMxBlock + lane; }
+  /// Of one lane of all groups, which counts for all.
+  [[nodiscard]] NG_HD bool is_first(int lane) const { return row == 0 && first == 0 && lane == 0; }
+};
+
 struct OperandGroups {
   StoredSource source;
   bool is_turned = false;  ///< Contract::rows
@@ -26,17 +35,12 @@ struct OperandGroups {
   [[nodiscard]] NG_HD int64_t groups() const { return (k_padded + group() - 1) / group(); }
   [[nodiscard]] NG_HD int blocks() const { return group() / kMxBlock; }
 
-  /// Where value `lane` of block `b` of a group stands along K.
-  [[nodiscard]] __device__ int64_t at(int64_t unit, int b, int lane) const {
-    return unit % groups() * group() + b * kMxBlock + lane;
-  }
   /// What the encoder rounds, 0 outside; each lane has one value of each block.
-  __device__ void load(int64_t unit, int lane, float (&x)[kMostHadamardBlocks]) const {
-    const int64_t row = unit / groups();
+  __device__ void load(const GroupPlace& of, int lane, float (&x)[kMostHadamardBlocks]) const {
     for (int b = 0; b < kMostHadamardBlocks; ++b) {
-      const int64_t place = at(unit, b, lane);
+      const int64_t place = of.at(b, lane);
       const bool is_inside = b < blocks() && place < k;
-      x[b] = !is_inside ? 0.0f : is_turned ? source(place, row) : source(row, place);
+      x[b] = !is_inside ? 0.0f : is_turned ? source(place, of.row) : source(of.row, place);
     }
     transform(lane, x);
   }

@@ -10,17 +10,28 @@ constexpr int kTileThreads = 256;
 constexpr int kTileWarps = kTileThreads / kWarp;
 constexpr int kTileLine = kOperandTile + 1;  ///< rows apart by one more: columns without conflicts
 
-/// What is done with groups: use.from() says of which, and use(unit, lane, x) has the values of a
+/// What is done with groups: use.from() says of which, and use(place, lane, x) has the values of a
 /// group, of which each lane holds one of each block, 0 where there is none.
 template <class Use>
 struct LoadedGroups {
   Use use;
+  Divisor groups;  ///< of a row
+  int64_t first_row = 0;
   __device__ void operator()(int64_t unit, int lane) const {
+    const int64_t row = groups(unit);
+    const GroupPlace place{first_row + row, (unit - row * groups.by()) * use.from().group()};
     float x[kMostHadamardBlocks];
-    use.from().load(unit, lane, x);
-    use(unit, lane, x);
+    use.from().load(place, lane, x);
+    use(place, lane, x);
   }
 };
+
+/// Those of rows [first, first + count), a group by a warp.
+template <class Use>
+void for_rows_of_groups(Stream stream, const Use& use, int64_t first, int64_t count) {
+  const int64_t groups = use.from().groups();
+  for_each_row(stream, count * groups, LoadedGroups<Use>{use, Divisor(groups), first});
+}
 
 /// The groups that lie in the tile at (row0, col0) of the source, a line of it by a warp at a time.
 template <class Use, typename Tile>
@@ -38,7 +49,7 @@ __device__ void use_tile(const Use& use, const Tile& tile, int64_t row0, int64_t
         x[b] = b < from.blocks() ? static_cast<float>(tile[at]) : 0.0f;
       }
       from.transform(lane, x);
-      use((first + line) * from.groups() + (k0 + of) / from.group(), lane, x);
+      use(GroupPlace{first + line, k0 + of}, lane, x);
     }
   }
 }
@@ -87,7 +98,7 @@ template <class Use>
 void for_each_group(Stream stream, const Use& use) {
   const OperandGroups& from = use.from();
   if (from.is_turned && from.fits_tile()) return for_tiles<Use>(stream, nullptr, use);
-  for_each_row(stream, from.rows * from.groups(), LoadedGroups<Use>{use});
+  for_rows_of_groups(stream, use, 0, from.rows);
 }
 
 }  // namespace ng::cuda

@@ -49,8 +49,8 @@ void perform(Stream stream, const EmbedBackward& op);
 void perform(Stream stream, const RopeTable& op);
 void perform(Stream stream, const Rope& op);
 
-// reduce.cc: the bits of ref
-void perform(Stream stream, const AddColumnSums& op);
+// reduce.cc: the bits of ref, add_column_sums those of another order in FP64
+void perform(Stream stream, const AddColumnSums& op, const Scratch& scratch);
 void perform(Stream stream, const FindColumnMeans& op);
 void perform(Stream stream, const SubtractRow& op);
 void perform(Stream stream, const AddSum& op, const Scratch& scratch);

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <utility>
 
+#include "backend/cuda/kernels/column_sums.h"
 #include "backend/cuda/kernels/perform.h"
 #include "backend/cuda/kernels/stored.h"
 
@@ -60,18 +61,16 @@ void add_sum(Stream stream, std::string_view name, const ConstView& x, double* t
   launch<fold_sums>(stream, {.block = {kSumThreads}}, sums, chunks, total);
 }
 
-/// A column by one thread: tokens are added in their order, in FP64.
 struct AddColumn {
   Target sum;
   Source x;
-  __device__ void operator()(int64_t /* row */, int64_t c) const {
-    double total = 0;
-    for (int64_t t = 0; t < x.rows; ++t) total += x(t, c);
-    sum.add(0, c, static_cast<float>(total));
+  [[nodiscard]] __device__ ColumnSums<1> of(int64_t t, int64_t c) const { return {{x(t, c)}}; }
+  __device__ void put(int64_t c, const ColumnSums<1>& total) const {
+    sum.add(0, c, static_cast<float>(total.of[0]));
   }
 };
 
-/// The same of its mean.
+/// A column by one thread: tokens are added in their order, in FP64.
 struct MeanOfColumn {
   Target mean;
   Source x;
@@ -100,10 +99,11 @@ struct CountNonfinite {
 
 }  // namespace
 
-void perform(Stream stream, const AddColumnSums& op) {
+void perform(Stream stream, const AddColumnSums& op, const Scratch& scratch) {
   NG_CHECK(op.sum.rows == 1 && op.sum.cols == op.x.cols, op.sum.rows, op.sum.cols, op.x.cols);
   constexpr std::string_view kName = AddColumnSums::kName;
-  for_each_place(stream, 1, op.x.cols, AddColumn{target_of(kName, op.sum), source_of(kName, op.x)});
+  sum_columns<1>(stream, kName, op.x.rows, op.x.cols,
+                 AddColumn{target_of(kName, op.sum), source_of(kName, op.x)}, scratch);
 }
 
 void perform(Stream stream, const FindColumnMeans& op) {

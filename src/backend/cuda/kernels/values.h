@@ -76,6 +76,30 @@ __device__ inline bool skips(const StepControl* control) {
   return control != nullptr && control->skip != 0;
 }
 
+/// Division by a number that a launch fixes: of numbers below 2^31 a multiplication, for cards have
+/// no instruction that divides integers. [Granlund and Montgomery, PLDI 1994]
+class Divisor {
+ public:
+  explicit Divisor(int64_t by) : by_(by) {
+    if (by < 1 || by >> 31 != 0) return;
+    while ((int64_t{1} << (shift_ - kBits)) < by) ++shift_;
+    factor_ = static_cast<uint32_t>(((uint64_t{1} << shift_) + static_cast<uint64_t>(by) - 1) /
+                                    static_cast<uint64_t>(by));
+  }
+  [[nodiscard]] NG_HD int64_t by() const { return by_; }
+  /// n / by(), n >= 0.
+  [[nodiscard]] NG_HD int64_t operator()(int64_t n) const {
+    if (factor_ == 0 || n >> kBits != 0) return n / by_;
+    return static_cast<int64_t>((static_cast<uint64_t>(n) * factor_) >> shift_);
+  }
+
+ private:
+  static constexpr int kBits = 31;
+  int64_t by_;
+  uint32_t factor_ = 0;  ///< 2^shift / by, rounded up; 0: `by` is too large
+  int shift_ = kBits;
+};
+
 // ---------------------------------------------------------------- a thread for each value
 
 inline constexpr int kEachThreads = 256;
@@ -85,17 +109,19 @@ inline constexpr int kEachThreads = 256;
 }
 
 template <class F>
-__global__ void __launch_bounds__(kEachThreads) each(F f, int64_t rows, int64_t cols) {
+__global__ void __launch_bounds__(kEachThreads) each(F f, int64_t size, Divisor cols) {
   const int64_t i = int64_t{blockIdx.x} * kEachThreads + threadIdx.x;
-  if (i < rows * cols) f(i / cols, i % cols);
+  if (i >= size) return;
+  const int64_t row = cols(i);
+  f(row, i - row * cols.by());
 }
 
 /// f(row, col) of each place, in any order; F holds what it needs, by value.
 template <class F>
 void for_each_place(Stream stream, int64_t rows, int64_t cols, const F& f) {
   if (rows * cols == 0) return;
-  launch<each<F>>(stream, {.grid = {blocks_of(rows * cols)}, .block = {kEachThreads}}, f, rows,
-                  cols);
+  launch<each<F>>(stream, {.grid = {blocks_of(rows * cols)}, .block = {kEachThreads}}, f,
+                  rows * cols, Divisor(cols));
 }
 
 // ---------------------------------------------------------------- a warp for each row
