@@ -27,8 +27,14 @@ class Backend {
  public:
   virtual ~Backend() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;
+  /// Of the device that computes, "NVIDIA H200 (sm_90)"; empty: the host does.
+  [[nodiscard]] virtual std::string device_name() const { return {}; }
   /// Bytes of scratch held for the backend's lifetime (for the memory table).
   [[nodiscard]] virtual size_t scratch_bytes() const = 0;
+
+  /// Of logits in FP32 that the head makes at once: enough for products at full speed, little
+  /// beside the activations of any real model.
+  [[nodiscard]] virtual int64_t logits_bytes() const { return int64_t{64} << 20; }
 
   // Memory. -------------------------------------------------------------------------------------
   /// Zeroed bytes aligned to 64; throws Error when there is not enough.
@@ -86,6 +92,9 @@ class Backend {
   /// Of all operations so far; waits until they have ended.
   [[nodiscard]] virtual TimeByKind measured_seconds() { return {}; }
 };
+
+/// What a backend computes on, as reports name it: machine_text(threads), or a device in its host.
+[[nodiscard]] std::string machine_text(const Backend& backend, Threads threads);
 
 /// perform(op) where it can be called with the operation: a backend is a set of overloads. Throws
 /// Unsupported for the others.

@@ -84,7 +84,7 @@ struct Norm {
   NormKind kind = NormKind::rms;
   View y;
   ConstView x;
-  ConstView gain;    ///< (1, cols) FP32
+  ConstView gain;    ///< (1, cols) FP32; fewer: of each part of a row [norm_parts.h]
   ConstView bias{};  ///< the same; no rows: none (rms: always)
   float eps = 0;
   StoredAmax* amax = nullptr;  ///< of y; null: not wanted
@@ -96,7 +96,7 @@ struct NormBackward {
   static constexpr TimeKind kTime = TimeKind::norm_activation;
   NormKind kind = NormKind::rms;
   View dx;                ///< = dresidual + dnorm/dx · dy; may be dresidual's memory, or dy's
-  View dgain;             ///< (1, cols) FP32, added to
+  View dgain;             ///< shaped as gain, FP32, added to
   View dbias{};           ///< the same; no rows: no bias (rms: always)
   ConstView dresidual{};  ///< no rows: none
   ConstView dy;

@@ -114,12 +114,10 @@ void require_own_folders(const std::vector<CompareRun>& runs);
 [[nodiscard]] std::optional<CompareResult> finished_result(const CompareRun& run);
 
 /// Trains, from the newest checkpoint where there is one, and leaves the result in the folder, also
-/// of a run that diverged; none where `stop` was set before the end. `machine`: the one that this
-/// is, for the result.
+/// of a run that diverged; none where `stop` was set before the end.
 [[nodiscard]] std::optional<CompareResult> train_to_compare(const CompareRun& run,
                                                             const std::atomic<bool>* stop,
-                                                            SessionObserver& observer,
-                                                            const std::string& machine);
+                                                            SessionObserver& observer);
 
 [[nodiscard]] Json bytes_json(const BytesPerParameter& bytes);
 [[nodiscard]] Json result_json(const CompareResult& result);

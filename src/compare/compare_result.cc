@@ -242,8 +242,7 @@ std::optional<CompareResult> finished_result(const CompareRun& run) {
 }
 
 std::optional<CompareResult> train_to_compare(const CompareRun& run, const std::atomic<bool>* stop,
-                                              SessionObserver& observer,
-                                              const std::string& machine) {
+                                              SessionObserver& observer) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
   Recorder recorder(observer);
@@ -263,7 +262,7 @@ std::optional<CompareResult> train_to_compare(const CompareRun& run, const std::
   }
   result.skipped = recorder.skipped();
   result.tokens_per_second = recorder.median_speed();
-  result.machine = machine;
+  result.machine = machine_text(session.run().backend(), {session.threads()});
   if (recorder.steps() > 0 && result.diverged == 0)  // a part of the run stands for the whole
     result.seconds = std::chrono::duration<double>(Clock::now() - begin).count() *
                      static_cast<double>(run.config.train.steps) /

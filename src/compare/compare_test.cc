@@ -20,7 +20,7 @@ class Compare : public SessionRuns {
   }
   [[nodiscard]] static CompareResult trained(const CompareRun& run) {
     Listener listener;
-    return train_to_compare(run, &listener.stop, listener, "").value();
+    return train_to_compare(run, &listener.stop, listener).value();
   }
   /// As an interrupted run leaves it, where the recipe is known by `recipe_hash`.
   static void leave_unfinished(const CompareRun& run, const std::string& recipe_hash) {

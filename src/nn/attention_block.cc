@@ -30,17 +30,6 @@ void AttentionBlock::rotate(Run& run, const Qkv& parts, const Batch& batch, bool
                      .inverse = inverse});
 }
 
-template <class F>
-void AttentionBlock::each_norm_of_head(const Qkv& a, const Qkv& b, const F& f) const {
-  const auto each_of = [&](const NormLayer& norm, const View& of_a, const View& of_b) {
-    const int64_t size = parts_.head_dim;
-    for (int64_t at = 0; at < of_a.cols; at += size)
-      f(norm, of_a.columns(at, size), of_b.columns(at, size));
-  };
-  each_of(parts_.head_norms->q, a.q, b.q);
-  each_of(parts_.head_norms->k, a.k, b.k);
-}
-
 AttentionBlock::Heads AttentionBlock::read_heads(Run& run, const Tensor& qkv,
                                                  const Batch& batch) const {
   Heads heads{{}, split(qkv)};
@@ -50,9 +39,8 @@ AttentionBlock::Heads AttentionBlock::read_heads(Run& run, const Tensor& qkv,
   heads.made = run.tensor(qkv.view().rows, q + k, *qkv.view().element);
   heads.of.q = heads.made.view().columns(0, q);
   heads.of.k = heads.made.view().columns(q, k);
-  each_norm_of_head(heads.of, projected, [&](const NormLayer& norm, const View& y, const View& x) {
-    norm.forward(run, y, x);
-  });
+  parts_.head_norms->q.forward(run, heads.of.q, projected.q);
+  parts_.head_norms->k.forward(run, heads.of.k, projected.k);
   rotate(run, heads.of, batch, false);
   return heads;
 }
@@ -61,9 +49,9 @@ void AttentionBlock::heads_backward(Run& run, const Qkv& d, const Tensor& qkv,
                                     const Batch& batch) const {
   rotate(run, d, batch, true);
   if (!parts_.head_norms) return;
-  each_norm_of_head(d, split(qkv), [&](const NormLayer& norm, const View& dx, const View& x) {
-    norm.backward(run, dx, {}, dx, x);
-  });
+  const Qkv projected = split(qkv);
+  parts_.head_norms->q.backward(run, d.q, {}, d.q, projected.q);
+  parts_.head_norms->k.backward(run, d.k, {}, d.k, projected.k);
 }
 
 Tensor AttentionBlock::project(Run& run, const ConstView& x, const Batch& batch) {

@@ -65,9 +65,6 @@ class AttentionBlock final : public Layer {
   [[nodiscard]] Heads read_heads(Run& run, const Tensor& qkv, const Batch& batch) const;
   /// In place: the gradient of what attention read becomes that of what was projected.
   void heads_backward(Run& run, const Qkv& d, const Tensor& qkv, const Batch& batch) const;
-  /// f(norm, columns of a, columns of b) for every head of q and k.
-  template <class F>
-  void each_norm_of_head(const Qkv& a, const Qkv& b, const F& f) const;
   [[nodiscard]] AttentionShape shape(const Batch& batch) const;
   /// Turned by RoPE, but where norms come before that.
   [[nodiscard]] Tensor project(Run& run, const ConstView& x, const Batch& batch);

@@ -5,9 +5,6 @@
 namespace ng {
 namespace {
 
-// Large enough to keep the GEMMs efficient, small beside the activations of any real model. Of
-// FP32, whatever logits are stored as, for where pieces end is seen in a narrow head's bits.
-constexpr int64_t kPieceBytes = int64_t{64} << 20;
 constexpr int64_t kPieceMultiple = 128;
 
 // No scale spans more tokens than divide a piece.
@@ -53,8 +50,10 @@ int64_t Head::piece(int64_t tokens, const Run& run) const {
       (run.evaluating() || (is_divisible(recipe.dgrad.left) && is_divisible(recipe.wgrad.left) &&
                             is_divisible(recipe.wgrad.right)));
   if (!divides) return tokens;
+  // Of FP32, whatever logits are stored as, for where pieces end is seen in a narrow head's bits.
   const auto row = static_cast<int64_t>(sizeof(float)) * linear_.outputs();
-  const int64_t rows = std::max(kPieceBytes / row / kPieceMultiple, int64_t{1}) * kPieceMultiple;
+  const int64_t most = run.backend().logits_bytes() / row;
+  const int64_t rows = std::max(most / kPieceMultiple, int64_t{1}) * kPieceMultiple;
   return std::min(rows, tokens);
 }
 

@@ -30,7 +30,7 @@ void NormLayer::backward(Run& run, const View& dx, const ConstView& dresidual, c
   const bool is_frozen = parts_.gain->spec.is_frozen;
   Tensor unwanted;  // the operation gives a gain's gradient in any case
   if (is_frozen) {
-    unwanted = run.tensor(1, x.cols, fp32_format());
+    unwanted = run.tensor(1, gain.view.cols, fp32_format());
     run.execute(Fill{.x = unwanted, .value = 0.0f});
   }
   const View dgain = is_frozen ? unwanted.view() : gradient_to_add_to(run, *parts_.gain);

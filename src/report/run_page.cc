@@ -126,7 +126,7 @@ RunFacts facts_of(Session& session) {
   facts.name = name_of_run(config, session.folder());
   facts.steps = config.train.steps;
   facts.parameters = session.model().parameter_count();
-  facts.machine = machine_text({session.threads()});
+  facts.machine = machine_text(session.run().backend(), {session.threads()});
   facts.memory = session.trainer().memory();
   facts.memory_in_fp32 = session.memory_in_fp32();
   facts.lines = {

@@ -119,6 +119,7 @@ void KeyWords::add(const Op& op) {
   if constexpr (requires { op.x.rows; }) add(ConstView(op.x));
   if constexpr (requires { op.dy; }) add(op.dy);
   if constexpr (requires { op.dresidual; }) add(op.dresidual);
+  if constexpr (requires { op.gain; }) add(op.gain);
   if constexpr (requires { op.q; }) add(op.q);
   if constexpr (requires { op.tokens; }) add(op.tokens);
   if constexpr (requires { op.logits; }) add(ConstView(op.logits));

@@ -157,7 +157,9 @@ inline bool near(float got, float want, double bound) {
          std::abs(static_cast<double>(got) - want) <= bound;
 }
 
-inline void compare(const Results& got, const Results& want, const Bound& bound) {
+/// Whether all had the same bits.
+inline bool compare(const Results& got, const Results& want, const Bound& bound) {
+  bool same = true;
   for (const auto& [name, expected] : want) {
     const Matrix& actual = got.at(name);
     EXPECT_TRUE(actual.guards_intact) << name << ": wrote outside its view";
@@ -166,6 +168,7 @@ inline void compare(const Results& got, const Results& want, const Bound& bound)
       for (int64_t c = 0; c < expected.cols(); ++c) {
         const float have = actual.at(r, c), wanted = expected.at(r, c);
         if (same_bits(have, wanted)) continue;
+        same = false;
         const double allowed = bound(name, r, c);
         if (near(have, wanted, allowed) || ++wrong > 3) continue;
         ADD_FAILURE() << fmt::format("{}[{}][{}] = {} instead of {}: off by {:.3g}, allowed {:.3g}",
@@ -174,6 +177,7 @@ inline void compare(const Results& got, const Results& want, const Bound& bound)
       }
     EXPECT_LE(wrong, 3) << name << ": and " << wrong - 3 << " more";
   }
+  return same;
 }
 
 /// The definition of BF16: `stored`, results of ref in BF16, are those of FP32 storage with rounded
@@ -200,8 +204,10 @@ inline void conform(const std::string& operation, Storage storage, const Run& ru
     if (has_units(target.backend) && !of_units) continue;
     SCOPED_TRACE(target.label());
     try {
+      Table::of_all().begin_call();
       const Results got = run({backend_of(target), storage});
-      compare(got, want, has_units(target.backend) ? of_units(target) : bound);
+      const Bound allowed = has_units(target.backend) ? of_units(target) : bound;
+      Table::of_all().end_call(target.backend, compare(got, want, allowed));
       const auto [known, added] = first.try_emplace(target.backend, got);
       if (!added) compare(got, known->second, exactly);
     } catch (const Unsupported& lack) {

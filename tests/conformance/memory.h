@@ -10,6 +10,7 @@
 
 #include "backend/backend.h"
 #include "backend/ref/number.h"
+#include "table.h"
 
 namespace ng::conformance {
 
@@ -177,7 +178,10 @@ struct Place {
   Backend& backend;
   Storage storage = Storage::fp32;
 
-  void execute(const Operation& operation) const { backend.execute(operation); }
+  void execute(const Operation& operation) const {
+    Table::of_all().note(name_of(operation));
+    backend.execute(operation);
+  }
 
   [[nodiscard]] Tensor stored(const Matrix& m, const ElementFormat& element) const {
     return {backend, m, element};

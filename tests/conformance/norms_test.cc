@@ -207,5 +207,48 @@ TEST(Conformance, NormsLetNanThrough) {
       }
 }
 
+/// Norms of the heads in columns of a wider tensor, in place of their gradients: all at once, or
+/// each by an operation of its own.
+Results norms_of_heads(const Place& with, int64_t heads, bool at_once) {
+  constexpr int64_t kRows = 5, kSize = 18;
+  const Tensor x = with.activation(Matrix(kRows, heads * kSize, 7).fill_uniform(20, 3));
+  const Tensor gain = with.parameter(Matrix(1, kSize).fill_uniform(22, 2));
+  Tensor y = with.activation(Matrix(kRows, heads * kSize, 3));
+  Tensor d = with.activation(Matrix(kRows, heads * kSize, 7).fill_uniform(21));
+  Tensor dgain = with.fp32(Matrix(1, kSize).fill_uniform(25));
+  const int64_t count = at_once ? 1 : heads, cols = heads * kSize / count;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto part = [&](auto whole) { return whole.columns(i * cols, cols); };
+    with.execute(Norm{.kind = NormKind::rms,
+                      .y = part(View(y)),
+                      .x = part(ConstView(x)),
+                      .gain = gain,
+                      .eps = 1e-6f});
+    with.execute(NormBackward{.kind = NormKind::rms,
+                              .dx = part(View(d)),
+                              .dgain = dgain,
+                              .dy = part(ConstView(d)),
+                              .x = part(ConstView(x)),
+                              .gain = gain,
+                              .eps = 1e-6f});
+  }
+  return {{"y", y.values()}, {"dx", d.values()}, {"dgain", dgain.values()}};
+}
+
+// dgain is rounded head by head, or once: |dy| <= 1 and |h| <= sqrt(18) of 5 · heads values.
+TEST(Conformance, NormsOfHeadsAtOnce) {
+  for (const Target& target : targets())
+    for (const Storage storage : kStorages)
+      for (const int64_t heads : {1, 3}) {
+        SCOPED_TRACE(fmt::format("{} {} {} heads", target.label(), name_of(storage), heads));
+        const Place with{backend_of(target), storage};
+        const double rounded = static_cast<double>(5 * heads) * 4.25 * kUnit * 2;
+        compare(norms_of_heads(with, heads, true), norms_of_heads(with, heads, false),
+                [&](const std::string& name, int64_t, int64_t) {
+                  return name == "dgain" ? rounded : 0.0;
+                });
+      }
+}
+
 }  // namespace
 }  // namespace ng::conformance

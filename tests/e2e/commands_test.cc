@@ -288,8 +288,7 @@ TEST_F(Commands, ACardIsRefusedInOneLineWhereThereIsNone) {
 
 TEST_F(Commands, RecipesShowsRoutesOfCardsWhereThereIsNone) {
   const Json cuda = Json::parse(run_well({"info", "--json"})).at("cuda");
-  if (!cuda.at("built").get<bool>() || !cuda.at("devices").empty())
-    GTEST_SKIP() << "no kernels for cards, or a card that is measured";
+  if (!cuda.at("devices").empty()) GTEST_SKIP() << "a card that is measured";
   const std::vector<std::string> command = {"recipes",   "mxfp4-all", "--model",
                                             "gpt2-124m", "--backend", "cuda"};
   std::vector<std::string> as_json = command;

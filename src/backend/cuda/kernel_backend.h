@@ -40,6 +40,8 @@ class Graph {
 
 class KernelBackend : public Backend {
  public:
+  /// A launch of few rows leaves most of a card idle, and the head's weight is read for each piece.
+  [[nodiscard]] int64_t logits_bytes() const override { return int64_t{1} << 30; }
   [[nodiscard]] size_t scratch_bytes() const override {
     return scratch_bytes_ + (units_ ? units_->bytes() : 0);
   }

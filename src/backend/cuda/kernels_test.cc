@@ -71,6 +71,25 @@ TEST(CudaKernels, Bf16IsDecodedAsOtherElements) {
         << code;
 }
 
+// All that a float's upper half says, and what decides a rounding in the lower.
+TEST(CudaKernels, FloatsAreEncodedAsByTheDefinition) {
+  for (const char* name : {"e2m1", "e2m3", "e3m2", "e4m3", "e5m2", "e3m4", "bf16", "fp16"})
+    for (const OverflowRule overflow : {OverflowRule::saturate, OverflowRule::special})
+      for (const Rounder rounder :
+           {Rounder{}, Rounder{RoundMode::sr, 16, 0}, Rounder{RoundMode::sr, 16, 0xFFFF},
+            Rounder{RoundMode::sr, 16, 0x5A5A}, Rounder{RoundMode::sr, 3, 5}}) {
+        const FloatGrid grid = grid_of(element_format(name));
+        int64_t wrong = 0;
+        for (uint32_t upper = 0; upper <= 0xFFFF; ++upper)
+          for (const uint32_t lower : {0u, 1u, 0x7FFFu, 0x8000u, 0x8001u, 0xFFFFu}) {
+            const float x = float_of_bits(upper << 16 | lower);
+            wrong += encode_floating(grid, x, rounder, overflow) !=
+                     encode_float(grid, x, rounder, overflow);
+          }
+        EXPECT_EQ(wrong, 0) << name << ", random " << rounder.random;
+      }
+}
+
 // ---------------------------------------------------------------- amax
 
 TEST(CudaKernels, AmaxIsThatOfRef) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backend/norm_parts.h"
+
 namespace ng::ref {
 namespace {
 
@@ -85,11 +87,7 @@ void input_gradient(const Inputs& a, const View& dx, const ConstView& dresidual)
   }
 }
 
-}  // namespace
-
-void perform(const Norm& op) {
-  NG_CHECK(same_shape(op.y, op.x), op.y.rows, op.y.cols, op.x.rows, op.x.cols);
-  NG_CHECK(op.kind == NormKind::layer || op.bias.rows == 0);
+void perform_part(const Norm& op) {
   const Reader x(op.x, op.y), gain(op.gain, op.y), bias(op.bias, op.y);
   const Writer y(op.y);
   for (int64_t t = 0; t < op.x.rows; ++t) {
@@ -101,6 +99,14 @@ void perform(const Norm& op) {
       y.put(t, c, value);
     }
   }
+}
+
+}  // namespace
+
+void perform(const Norm& op) {
+  NG_CHECK(same_shape(op.y, op.x), op.y.rows, op.y.cols, op.x.rows, op.x.cols);
+  NG_CHECK(op.kind == NormKind::layer || op.bias.rows == 0);
+  for (int64_t i = 0; i < norm_parts(op); ++i) perform_part(part_of(op, i));
   put_amax(op.y, op.amax);
 }
 
@@ -110,10 +116,13 @@ void perform(const NormBackward& op, Scratch& scratch) {
   NG_CHECK(op.dresidual.rows == 0 || same_shape(op.dresidual, op.x), op.dresidual.rows,
            op.dresidual.cols);
   NG_CHECK(op.kind == NormKind::layer || op.dbias.rows == 0);
-  const Inputs inputs{op.kind, Reader(op.dy, op.dx), Reader(op.x, op.dx), Reader(op.gain, op.dx),
-                      op.eps};
-  add_parameter_gradients(inputs, op.dgain, op.dbias, scratch);
-  input_gradient(inputs, op.dx, op.dresidual);
+  for (int64_t i = 0; i < norm_parts(op); ++i) {
+    const NormBackward part = part_of(op, i);
+    const Inputs inputs{op.kind, Reader(part.dy, part.dx), Reader(part.x, part.dx),
+                        Reader(op.gain, part.dx), op.eps};
+    add_parameter_gradients(inputs, op.dgain, op.dbias, scratch);
+    input_gradient(inputs, part.dx, part.dresidual);
+  }
   put_amax(op.dx, op.amax);
 }
 

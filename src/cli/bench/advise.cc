@@ -137,10 +137,11 @@ void advise_command(AdviseArgs args) {
                {"recipes", rows_of(all)},
                {"widths", widths_json(widths)},
                {"fp4_pays_from_width", pays_from(widths)}};
-  json.update(machine_json(threads));
+  const auto backend = settings.backend();
+  json.update(machine_json(*backend, threads));
   if (args.json) return print_json(json);
   print("{}, {} x {} tokens on {}\n{}{}", args.step.model, args.step.batch, args.step.length,
-        machine_text(threads), table_of(json["recipes"], kAdviceColumns),
+        machine_text(*backend, threads), table_of(json["recipes"], kAdviceColumns),
         sentences_of(all, widths, args));
 }
 

@@ -15,6 +15,12 @@ Json machine_json(Threads threads) {
           {"threads", threads.count}};
 }
 
+Json machine_json(const Backend& backend, Threads threads) {
+  Json json = machine_json(threads);
+  if (!backend.device_name().empty()) json["device"] = backend.device_name();
+  return json;
+}
+
 const Command kBench{
     "bench", "speed of training steps, GEMMs, casts and updates",
     [](Flags flags) {

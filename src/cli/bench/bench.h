@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "backend/backend.h"
 #include "base/json_fwd.h"
 #include "base/threads.h"
 #include "cli/command.h"
@@ -13,6 +14,8 @@ extern const Command kBenchStep, kBenchGemm, kBenchKernels, kBenchUpdate;
 
 /// This program, the machine, the instruction set and the threads: where a bench's JSON begins.
 [[nodiscard]] Json machine_json(Threads threads);
+/// And the device, where one computes.
+[[nodiscard]] Json machine_json(const Backend& backend, Threads threads);
 
 /// A matrix that a bench works on.
 struct Footprint {

@@ -81,10 +81,11 @@ void bench_kernels(const BenchKernelsArgs& args) {
   const Threads threads = args.machine.use();
   const bool is_cpu = args.machine.backend == "cpu";
   const double peak = is_cpu ? measured_peak_flops(threads) : 0;
-  const std::string head =
-      machine_text(threads) + (is_cpu ? fmt::format(", FP32 peak {:.0f} GFLOP/s", peak * 1e-9)
-                                      : ", backend " + args.machine.backend);
-  Json json = machine_json(threads);
+  const auto backend = args.machine.make();
+  const std::string head = machine_text(*backend, threads) +
+                           (is_cpu ? fmt::format(", FP32 peak {:.0f} GFLOP/s", peak * 1e-9)
+                                   : ", backend " + args.machine.backend);
+  Json json = machine_json(*backend, threads);
   json["backend"] = args.machine.backend;
   if (is_cpu) json["fma_flops"] = peak;
   bool is_first = true;

@@ -73,8 +73,7 @@ Json exchange_json(const BenchStepArgs& args, const BenchResult& result) {
 }
 
 Json result_json(const BenchStepArgs& args, const Recipe& recipe, const MeasuredPhase& phase,
-                 Threads threads, Model& model, const BenchResult& result) {
-  const double peak = measured_peak_flops(threads) * world().ranks();  // ranks at once
+                 const Backend& backend, Threads threads, Model& model, const BenchResult& result) {
   Json by_kind = time_json(result.seconds_by_kind);
   by_kind["rest"] = result.rest_seconds();
   Json json = {{"model", args.step.model},
@@ -95,11 +94,14 @@ Json result_json(const BenchStepArgs& args, const Recipe& recipe, const Measured
                {"planned_bytes_by_kind", most_json(result.planned)},
                {"planned_bytes_at_peak", memory_json(result.planned)},
                {"planned_bytes_stored", stored_json(result.planned)},
-               {"peak_flops", peak},
-               {"percent_of_peak", 100 * result.tokens_per_second * result.flops_per_token / peak},
                {"seconds_by_kind", by_kind},
                {"exchange", exchange_json(args, result)}};
-  json.update(machine_json(threads));
+  json.update(machine_json(backend, threads));
+  if (backend.device_name().empty()) {
+    const double peak = measured_peak_flops(threads) * world().ranks();  // ranks at once
+    json["peak_flops"] = peak;
+    json["percent_of_peak"] = 100 * result.tokens_per_second * result.flops_per_token / peak;
+  }
   json.update(report::numbers_json(recipe, phase, model.config()));
   return json;
 }
@@ -127,7 +129,7 @@ void bench_step(BenchStepArgs args) {
                          .steps = args.steps,
                          .phase = phase.index};
   const BenchResult result = bench_steps(run, model, recipe, shape);
-  Json json = result_json(args, recipe, phase, threads, model, result);
+  Json json = result_json(args, recipe, phase, run.backend(), threads, model, result);
   if (rates) {
     const cuda::Card& card = cuda::card_like(rates->sm);
     add_limit(json, work_of_step(run.backend(), card, config, recipe, shape), *rates);
@@ -141,10 +143,13 @@ void bench_step(BenchStepArgs args) {
         count_text(model.parameter_count()), text_of(recipe, phase));
   print("{}", report::matches_text(recipe.matches(layers_of(config))));
   print("step        {} x {} tokens on {}{}\n", args.step.batch, args.step.length,
-        machine_text(threads),
+        machine_text(run.backend(), threads),
         ranks.ranks() > 1 ? fmt::format(", on each of {} ranks", ranks.ranks()) : std::string());
-  print("speed       {:.1f} tokens/s, {:.3f} s per step, {:.1f} % of the measured FP32 peak\n",
-        result.tokens_per_second, result.median_seconds, json["percent_of_peak"].get<double>());
+  print("speed       {:.1f} tokens/s, {:.3f} s per step{}\n", result.tokens_per_second,
+        result.median_seconds,
+        json.contains("percent_of_peak") ? fmt::format(", {:.1f} % of the measured FP32 peak",
+                                                       json["percent_of_peak"].get<double>())
+                                         : "");
   if (rates) print("{}", limit_text(json["limit"], json["share_of_limit"]));
   print("memory      {} planned, {} at the peak of the process\n",
         size_text(static_cast<double>(result.planned.total)), size_text(json["peak_bytes"]));

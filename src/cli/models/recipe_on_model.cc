@@ -96,7 +96,7 @@ Json measured_on(const ModelConfig& config, const Recipe& recipe,
                {"phase", phases.size() == 1 ? phases[0]["phase"] : Json("all")},
                {"matches", matches_json(recipe.matches(layers_of(config)))},
                {"phases", phases}};
-  json.update(machine_json(threads));
+  json.update(machine_json(*machine.make(), threads));
   return json;
 }
 
@@ -105,7 +105,7 @@ std::string text_of(const Json& measured) {
   std::string text = fmt::format(
       "{} on {}, {} x {} tokens, {}, {}, {} threads\n", measured["recipe"].get<std::string>(),
       measured["model"].get<std::string>(), measured["batch"].get<int64_t>(),
-      measured["seq"].get<int64_t>(), measured["cpu"].get<std::string>(),
+      measured["seq"].get<int64_t>(), measured.value("device", measured["cpu"].get<std::string>()),
       measured["isa"].get<std::string>(), measured["threads"].get<int>());
   for (const Json& phase : measured["phases"]) {
     const auto words = phase["words"].get<std::string>();

@@ -164,7 +164,9 @@ void recipes(const RecipesArgs& args) {
                  .remedy = "narrowgauge recipes NAME --model " + args.step.model});
   if (args.markdown) return print("{}", markdown_of(all_recipes()));
   if (args.name.empty()) return list(args.json);
-  if (!args.step.model.empty() && args.machine.backend == "cuda" && cuda_machine().devices.empty())
+  const bool is_of_no_card = args.machine.backend == "cuda" && args.machine.thread_order == 0 &&
+                             cuda_machine().devices.empty();
+  if (!args.step.model.empty() && is_of_no_card)
     return print_recipe_routes(args.name, args.phase, args.step, args.json);
   if (!args.step.model.empty())
     return print_recipe_on_model(args.name, args.phase, args.step, args.machine, args.json);

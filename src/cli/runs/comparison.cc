@@ -5,7 +5,6 @@
 #include <set>
 
 #include "base/files.h"
-#include "base/machine.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/interrupt.h"
@@ -20,7 +19,7 @@ namespace {
 std::optional<CompareResult> trained(const CompareRun& run, const std::atomic<bool>& stop,
                                      CompareScreen& screen) {
   report::RunReporter reporter(screen);
-  return train_to_compare(run, &stop, reporter, machine_text(threads_of(run.config.train.threads)));
+  return train_to_compare(run, &stop, reporter);
 }
 
 }  // namespace

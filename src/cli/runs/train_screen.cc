@@ -75,7 +75,10 @@ void TrainScreen::begin(Session& session, const std::string& out) {
   has_phases_ = session.recipe().phase_starts().size() > 1;
   const RankGroups& groups = session.run().ranks();
   const int ranks = groups.world().ranks(), tensor = groups.tensor().ranks();
-  peak_flops_ = measured_peak_flops({session.threads()}) * ranks;
+  const Backend& backend = session.run().backend();
+  const double peak =
+      backend.device_name().empty() ? measured_peak_flops({session.threads()}) : 0;  // of FP32
+  peak_flops_ = peak * ranks;
   flops_per_token_ = flops_per_token(session.model(), session.trainer().settings().length);
   put(fmt::format("run         {} into {}, seed {}{}\n", on_one_line(config.place),
                   on_one_line(out), config.seed, report::twin_text(session)));
@@ -90,9 +93,9 @@ void TrainScreen::begin(Session& session, const std::string& out) {
   const auto left = kRecipeLines - static_cast<size_t>(std::ranges::count(few, '\n'));
   put(fmt::format("recipe      {}", verbose_ ? recipe : first_lines(recipe, left)));
   put(verbose_ ? matches : few);
-  put(fmt::format("backend     {} ({}, measured peak {:.3g} GFLOP/s in FP32)\n",
-                  config.train.backend, machine_text({session.threads()}),
-                  peak_flops_ / ranks / 1e9));
+  put(fmt::format(
+      "backend     {} ({}{})\n", config.train.backend, machine_text(backend, {session.threads()}),
+      peak > 0 ? fmt::format(", measured peak {:.3g} GFLOP/s in FP32", peak / 1e9) : ""));
   if (ranks > 1) {
     const std::string layout =
         tensor > 1 ? fmt::format(" in groups of {} that divide every layer", tensor) : "";
@@ -126,7 +129,6 @@ void TrainScreen::notice(const std::string& sentence) {
 }
 
 std::string TrainScreen::progress(const StepMetrics& m, size_t columns) const {
-  const double share = 100 * m.tokens_per_second * flops_per_token_ / peak_flops_;
   struct Field {
     int rank;  // what does not fit goes, the highest first
     std::string text;
@@ -137,8 +139,11 @@ std::string TrainScreen::progress(const StepMetrics& m, size_t columns) const {
       {3, fmt::format("lr {:.2e}", m.lr)},
       {2, fmt::format("grad norm {:.3f}", std::fabs(m.grad_norm))},
       {1, fmt::format("{:.0f} tokens/s", m.tokens_per_second)},
-      {4, fmt::format("{:.0f} % of FP32 peak", share)},
       {0, fmt::format("{} left", duration_text(m.eta_seconds))}};
+  if (peak_flops_ > 0)
+    fields.insert(fields.end() - 1,
+                  {4, fmt::format("{:.0f} % of FP32 peak",
+                                  100 * m.tokens_per_second * flops_per_token_ / peak_flops_)});
   if (m.preferences) fields.insert(fields.begin() + 2, {1, preference_text(*m.preferences)});
   if (m.skipped) fields.push_back({0, "skipped"});
   const auto line = [&](int most) {

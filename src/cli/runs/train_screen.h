@@ -46,7 +46,7 @@ class TrainScreen final : public SessionObserver {
   ProgressLine reading_{"MB"};  ///< until begin()
   int64_t steps_ = 0;
   bool has_phases_ = false;
-  double peak_flops_ = 0;
+  double peak_flops_ = 0;  ///< of the host; 0: it does not compute
   double flops_per_token_ = 0;
   Clock::time_point last_print_;
 };

@@ -11,6 +11,7 @@
 #include "backend/cpu/ops/reduce.h"
 #include "backend/cpu/ops/stored_amax.h"
 #include "backend/cpu/types.h"
+#include "backend/norm_parts.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/ops/norm.cc"
@@ -204,6 +205,10 @@ void perform(Workspace& workspace, const Norm& op) {
   require_fp32(op.kName, {op.gain, op.bias});
   NG_CHECK(same_shape(op.y, op.x), op.y.rows, op.y.cols, op.x.rows, op.x.cols);
   NG_CHECK(op.kind == NormKind::layer || op.bias.rows == 0, op.bias.rows);
+  if (const int64_t parts = norm_parts(op); parts > 1) {
+    for (int64_t i = 0; i < parts; ++i) perform(workspace, part_of(op, i));
+    return;
+  }
   const std::span<std::byte> room = workspace.shared();
   const float* gain = as_read(op.gain, op.y, room.first(room.size() / 2));
   const float* bias = as_read(op.bias, op.y, room.subspan(room.size() / 2));
@@ -227,6 +232,10 @@ void perform(Workspace& workspace, const NormBackward& op) {
            op.dy.cols, rows, cols);
   NG_CHECK(op.dresidual.rows == 0 || same_shape(op.dresidual, op.x), op.dresidual.rows, rows);
   NG_CHECK(op.kind == NormKind::layer || op.dbias.rows == 0, op.dbias.rows);
+  if (const int64_t parts = norm_parts(op); parts > 1) {
+    for (int64_t i = 0; i < parts; ++i) perform(workspace, part_of(op, i));
+    return;
+  }
   const AmaxOfBlocks amax(op.amax);
   if (rows == 0) return;
   const ColumnSumBlocks cut = column_sum_blocks(rows, cols, 2, kSharedScratchBytes);

@@ -42,6 +42,11 @@ const Card& require_card(int& device) {
   return card_like(card.sm);
 }
 
+std::string name_of_card(int device) {
+  const CudaDevice card = cuda_machine().devices[static_cast<size_t>(device)];
+  return card.name + " (sm_" + std::to_string(card.sm) + ")";
+}
+
 /// A stream of a card, or that of others; throws Error where no kernel could run.
 struct OwnStream : CardStream {
   explicit OwnStream(int wish) : device(wish), card(require_card(device)) {
@@ -178,6 +183,8 @@ class CardBackend final : public KernelBackend {
   [[nodiscard]] std::string_view name() const override {
     return units_ != nullptr ? "cuda" : "cuda-exact";
   }
+
+  [[nodiscard]] std::string device_name() const override { return name_of_card(stream_->device); }
 
   std::byte* allocate(size_t bytes) override {
     const OnCard on(stream_->device);

@@ -122,6 +122,9 @@ class EmulatedBackend final : public KernelBackend {
     if (!has_units_) return "cuda-emulated";
     return device_.card().sm == 100 ? "cuda-emulated-units-100" : "cuda-emulated-units";
   }
+  [[nodiscard]] std::string device_name() const override {
+    return "emulated card of sm_" + std::to_string(device_.card().sm);
+  }
   std::byte* allocate(size_t bytes) override {
     refuse_in_capture("memory that is taken");
     return memory_.allocate(bytes);

@@ -15,8 +15,9 @@ struct TransformGroups {
   int64_t first_row;
   float* strip;
   [[nodiscard]] NG_HD const OperandGroups& from() const { return groups; }
-  __device__ void operator()(const GroupPlace& of, int lane,
-                             const float (&x)[kMostHadamardBlocks]) const {
+  [[nodiscard]] NG_HD OperandStats* stats() const { return nullptr; }
+  __device__ void operator()(const GroupPlace& of, int lane, const float (&x)[kMostHadamardBlocks],
+                             CastCounts& /* counts */) const {
     for (int b = 0; b < kMostHadamardBlocks; ++b) {
       const int64_t k = of.at(b, lane);
       if (b < groups.blocks() && k < groups.k_padded)
@@ -122,13 +123,15 @@ struct RoundRegion {
     if (lane == 0) put_region_scale(y.scales, i * across + j, by);
     const int together = y.codes.together();
     const int64_t wide = (part.width() + together - 1) / together;
+    CastCounts counts;
     for (int64_t n = lane; n < (part.row_end - part.row) * wide; n += kWarp) {
       const int64_t row = part.row + n / wide, k = part.k + n % wide * together;
       const int count = part.k_end - k < together ? static_cast<int>(part.k_end - k) : together;
       y.codes.put(row, k, count, [&](int c) {
-        return code_of_value(job, by, row, k + c, job.values(row, k + c));
+        return code_of_value(job, by, row, k + c, job.values(row, k + c), counts);
       });
     }
+    if (job.stats != nullptr) counts.put(job.stats, lane);
   }
 };
 

@@ -20,16 +20,16 @@ struct BlockJob {
   const StepControl* control = nullptr;  ///< null: never skipped
 };
 
-/// Of z, at (row, k), under the scale of its block; it is counted.
+/// Of z, at (row, k), under the scale of its block; it is counted where anybody asks.
 __device__ inline uint32_t code_of_value(const BlockJob& job, const RegionScale& by, int64_t row,
-                                         int64_t k, float z) {
+                                         int64_t k, float z, CastCounts& counts) {
   const RegionRule& rule = job.rule;
   const bool is_counted = job.stats != nullptr && k < job.values.from.k;
-  if (is_counted) count_nonfinite(job.stats, z);
+  if (is_counted) counts.take_nonfinite(z);
   if (by.is_nan) return 0;
   const float y = rule.scaled(by, z);
   const uint32_t code = rule.code(by, y, job.values.rounder(rule.element, row, k));
-  if (is_counted) count_rounded(job.stats, z, y, rule.range.max, rule.decoded(by, code) == 0);
+  if (is_counted) counts.take_rounded(z, y, rule.range.max, rule.is_zero(by, code));
   return code;
 }
 

@@ -93,6 +93,10 @@ struct RegionRule {
     return by.is_other ? -other.value_of(code) : decode_element(element, code);
   }
 
+  [[nodiscard]] __device__ bool is_zero(const RegionScale& by, uint32_t code) const {
+    return by.is_other ? decoded(by, code) == 0 : is_zero_code(element, code);
+  }
+
   /// Of a finite amax > 0 or 0; else of a scale of blocks in FP32, which is then 1.
   [[nodiscard]] __device__ RegionScale of_amax(const Region& region, float amax, bool is_finite,
                                                float fit) const {

@@ -50,12 +50,47 @@ struct ElementCast {
           .least_code = least_kept_code(element, cast.subnormals)};
 }
 
+/// As encode_magnitude(), in 32 bits and few steps: to nearest or stochastically, of formats with
+/// at most 7 bits of mantissa whose least numbers FP32 has as normal ones.
+NG_HD inline uint32_t encode_small_magnitude(const FloatGrid& grid, uint32_t u,
+                                             const Rounder& rounder) {
+  const int shift = 23 - grid.mantissa_bits;
+  const int least = 128 - grid.bias;  // exponent field of the least normal number
+  const auto exponent = static_cast<int>(u >> 23);
+  const bool is_normal = exponent >= least;
+  const uint32_t above = u - (static_cast<uint32_t>(least - 1) << 23);
+  if (rounder.mode == RoundMode::rne) {
+    if (is_normal) return (above + (1u << (shift - 1)) - 1 + ((above >> shift) & 1)) >> shift;
+    // A sum whose last bit is the format's.
+    const float magic = float_of_bits(static_cast<uint32_t>(least + shift) << 23);
+    return float_bits(float_of_bits(u) + magic) - float_bits(magic);
+  }
+  const int dropped = shift - rounder.bits + (is_normal ? 0 : least - exponent);
+  const uint32_t significand = is_normal ? above : (u & 0x007FFFFFu) | 0x00800000u;
+  return ((dropped < 32 ? significand >> dropped : 0u) + rounder.random) >> rounder.bits;
+}
+[[nodiscard]] NG_HD inline bool is_small(const FloatGrid& grid, const Rounder& rounder) {
+  return grid.mantissa_bits <= 7 && grid.bias <= 64 &&
+         (rounder.mode == RoundMode::rne || (rounder.mode == RoundMode::sr && rounder.bits <= 16));
+}
+
+/// As encode_float().
+NG_HD inline uint32_t encode_floating(const FloatGrid& grid, float x, const Rounder& rounder,
+                                      OverflowRule overflow) {
+  const uint32_t u = float_bits(x) & 0x7FFFFFFFu;
+  if (u >= kFloatInf || !is_small(grid, rounder)) return encode_float(grid, x, rounder, overflow);
+  uint32_t code = encode_small_magnitude(grid, u, rounder);
+  if (code > grid.max_code) return encode_float(grid, x, rounder, overflow);
+  const bool is_negative = float_bits(x) >> 31 != 0 && (code != 0 || grid.negative_zero);
+  return is_negative ? code | grid.sign_mask : code;
+}
+
 /// As ElementCodec encodes.
 __device__ inline uint32_t encode_element(const ElementCast& cast, float x,
                                           const Rounder& rounder) {
   if (cast.kind == CodeKind::exact) return float_bits(x);
   if (cast.kind == CodeKind::integer) return encode_integer(cast.integers, x, rounder);
-  return flushed_code(cast.grid, encode_float(cast.grid, x, rounder, cast.overflow),
+  return flushed_code(cast.grid, encode_floating(cast.grid, x, rounder, cast.overflow),
                       cast.least_code);
 }
 /// As decode_float() decodes BF16, which is FP32's upper half.
@@ -68,6 +103,13 @@ __device__ inline float decode_element(const ElementCast& cast, uint32_t code) {
   if (cast.kind == CodeKind::upper_half) return decode_bf16(code);
   if (cast.kind == CodeKind::integer) return decode_integer(cast.integers, code);
   return decode_float(cast.grid, code);
+}
+
+/// Whether it stands for 0.
+__device__ inline bool is_zero_code(const ElementCast& cast, uint32_t code) {
+  if (cast.kind == CodeKind::exact) return code << 1 == 0;
+  if (cast.kind == CodeKind::integer) return decode_integer(cast.integers, code) == 0;
+  return code == 0 || (code == cast.grid.sign_mask && cast.grid.negative_zero);
 }
 
 /// What is drawn at (row, col) of a matrix of `cols` columns.

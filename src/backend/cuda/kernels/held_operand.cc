@@ -34,14 +34,21 @@ struct FindReference {
   __device__ void operator()(int64_t row, int lane) const {
     int least = kNone, most = -kNone;
     bool has_nan = false;
-    for (int64_t k = 0; k < from.k_padded; k += kMxBlock) {
+    for (int64_t k = int64_t{lane} * kMxBlock; k < from.k_padded; k += kWarp * kMxBlock) {
       const uint32_t code = from.scales.data[from.scales.index(row, k)];
       has_nan = has_nan || code == kE8m0NanCode;
-      if (!__any_sync(~0u, from.element_at(row, k + lane) != 0)) continue;
+      if (!has_value(row, k)) continue;
       const int exponent = static_cast<int>(code) - 127;
       least = exponent < least ? exponent : least;
       most = exponent > most ? exponent : most;
     }
+    for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+      const int other_least = __shfl_xor_sync(~0u, least, distance);
+      const int other_most = __shfl_xor_sync(~0u, most, distance);
+      least = other_least < least ? other_least : least;
+      most = other_most > most ? other_most : most;
+    }
+    has_nan = __any_sync(~0u, has_nan);
     if (lane != 0) return;
     const bool is_out = has_nan || most - least >= window.binades();
     left_out[row] = is_out ? 1 : 0;
@@ -50,6 +57,18 @@ struct FindReference {
 
  private:
   static constexpr int kNone = 1 << 20;  ///< beyond all exponents
+
+  /// Whether a block has an element other than zeros: of its codes, which fill words.
+  [[nodiscard]] __device__ bool has_value(int64_t row, int64_t k) const {
+    const int bits = from.codes.bits;
+    const uint32_t magnitudes =
+        (from.element.grid.sign_mask - 1) * (bits == 4 ? 0x11111111u : 0x01010101u);
+    const auto* words = reinterpret_cast<const uint32_t*>(from.codes.data +
+                                                          (row * from.codes.stride + k) * bits / 8);
+    uint32_t any = 0;
+    for (int i = 0; i < kMxBlock * bits / 32; ++i) any |= words[i] & magnitudes;
+    return any != 0;
+  }
 };
 
 /// Late scales as the library multiplies with them; 1 where they are not its own.
@@ -116,7 +135,7 @@ struct HoldEach {
       static_cast<uint8_t*>(to)[i * leading / 2 + at] = static_cast<uint8_t>(both);
     } else {
       static_cast<uint8_t*>(to)[i * leading + at] =
-          static_cast<uint8_t>(encode_float(grid, value(row, at), {}, OverflowRule::special));
+          static_cast<uint8_t>(encode_floating(grid, value(row, at), {}, OverflowRule::special));
     }
   }
 

@@ -45,9 +45,10 @@ struct LargestOfBlocks {
 struct LineGroups {
   BlockJob job;
   [[nodiscard]] NG_HD const OperandGroups& from() const { return job.values.from; }
+  [[nodiscard]] NG_HD OperandStats* stats() const { return job.stats; }
 
-  __device__ void operator()(const GroupPlace& of, int lane,
-                             const float (&x)[kMostHadamardBlocks]) const {
+  __device__ void operator()(const GroupPlace& of, int lane, const float (&x)[kMostHadamardBlocks],
+                             CastCounts& counts) const {
     const CardOperand& y = job.y;
     if (job.stats != nullptr && of.is_first(lane)) count_values(job.stats, y.rows * y.k);
     const auto width = static_cast<int>(y.scales.block_cols);  // a power of two
@@ -61,7 +62,7 @@ struct LineGroups {
           is_inside ? job.rule.of_amax({of.row, of.row + 1, first, first + width},
                                        float_of_bits(largest.bits[b]), largest.beyond[b] == 0, fit)
                     : RegionScale{};
-      const uint32_t code = is_inside ? code_of_value(job, by, of.row, k, x[b]) : 0;
+      const uint32_t code = is_inside ? code_of_value(job, by, of.row, k, x[b], counts) : 0;
       if (is_inside && k == first)
         put_region_scale(
             y.scales, of.row * y.scales.across + (k >> high_bit(static_cast<uint32_t>(width))), by);

@@ -27,21 +27,37 @@ struct LossRow {
       return;
     }
     float largest = -std::numeric_limits<float>::infinity();
-    for (int64_t c = lane; c < logits.cols; c += kWarp) {
-      const float x = logits(row, c);
-      largest = x > largest ? x : largest;
-    }
+    for_each_logit(row, lane, [&](int64_t, float x) { largest = x > largest ? x : largest; });
     largest = largest_value_of_warp(largest);
     double sum = 0;
-    for (int64_t c = lane; c < logits.cols; c += kWarp) sum += math::exp(logits(row, c) - largest);
+    for_each_logit(row, lane, [&](int64_t, float x) { sum += math::exp(x - largest); });
     const double lse = largest + math::log(sum_of_warp(sum));
     const int64_t target = targets[row];
     if (lane == 0) losses.put(0, row, weight * static_cast<float>(lse - logits(row, target)));
     __syncwarp();  // the target's logit is read before it is overwritten
     const float factor = live != nullptr ? live->loss_scale : scale;
-    for (int64_t c = lane; c < dlogits.cols; c += kWarp) {
-      const float p = math::exp(static_cast<float>(logits(row, c) - lse));
+    if (dlogits.rows == 0) return;
+    for_each_logit(row, lane, [&](int64_t c, float x) {
+      const float p = math::exp(static_cast<float>(x - lse));
       dlogits.put(row, c, weight * (p - (c == target ? 1.0f : 0.0f)) * factor);
+    });
+  }
+
+ private:
+  static constexpr int kAheadOfUse = 8;  ///< logits that a lane reads before it uses them
+
+  template <class Use>
+  __device__ void for_each_logit(int64_t row, int lane, const Use& use) const {
+    for (int64_t first = lane; first < logits.cols; first += kWarp * kAheadOfUse) {
+      float x[kAheadOfUse];
+      NG_UNROLL
+      for (int i = 0; i < kAheadOfUse; ++i) {
+        const int64_t c = first + i * kWarp;
+        x[i] = c < logits.cols ? logits(row, c) : 0.0f;
+      }
+      NG_UNROLL
+      for (int i = 0; i < kAheadOfUse; ++i)
+        if (first + i * kWarp < logits.cols) use(first + i * kWarp, x[i]);
     }
   }
 };

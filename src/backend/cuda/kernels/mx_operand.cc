@@ -8,8 +8,9 @@ namespace {
 struct MxGroups {
   MxJob job;
   [[nodiscard]] NG_HD const OperandGroups& from() const { return job.from; }
-  __device__ void operator()(const GroupPlace& of, int lane,
-                             const float (&x)[kMostHadamardBlocks]) const {
+  [[nodiscard]] NG_HD OperandStats* stats() const { return job.stats; }
+  __device__ void operator()(const GroupPlace& of, int lane, const float (&x)[kMostHadamardBlocks],
+                             CastCounts& counts) const {
     const OperandGroups& from = job.from;
     if (job.stats != nullptr && of.is_first(lane)) count_values(job.stats, from.rows * from.k);
     for (int b = 0; b < kMostHadamardBlocks; ++b) {
@@ -19,10 +20,10 @@ struct MxGroups {
                                     from.draw_col(of.row, place), from.whole_cols,
                                     (of.row * from.k_padded + place) / kMxBlock);
       if (job.stats == nullptr || place >= from.k) continue;
-      count_nonfinite(job.stats, x[b]);
+      counts.take_nonfinite(x[b]);
       if (made.scale != kE8m0NanCode)
-        count_rounded(job.stats, x[b], made.scaled, job.cast.range.max,
-                      (made.code & ~job.cast.element.grid.sign_mask) == 0);
+        counts.take_rounded(x[b], made.scaled, job.cast.range.max,
+                            is_zero_code(job.cast.element, made.code));
     }
   }
 };

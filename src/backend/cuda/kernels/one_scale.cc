@@ -23,8 +23,10 @@ struct FindLargestOfGroup {
   OperandGroups groups;
   CardScale* scale;
   [[nodiscard]] NG_HD const OperandGroups& from() const { return groups; }
+  [[nodiscard]] NG_HD OperandStats* stats() const { return nullptr; }
   __device__ void operator()(const GroupPlace& /* of */, int lane,
-                             const float (&x)[kMostHadamardBlocks]) const {
+                             const float (&x)[kMostHadamardBlocks],
+                             CastCounts& /* counts */) const {
     Largest largest;
     for (const float value : x) largest.take(value);
     put_largest(largest, scale, lane);
@@ -62,8 +64,9 @@ __device__ inline float scaled(const ElementCast& element, float x, float presca
 struct RoundGroup {
   OneScaleJob job;
   [[nodiscard]] NG_HD const OperandGroups& from() const { return job.from; }
-  __device__ void operator()(const GroupPlace& of, int lane,
-                             const float (&x)[kMostHadamardBlocks]) const {
+  [[nodiscard]] NG_HD OperandStats* stats() const { return job.stats; }
+  __device__ void operator()(const GroupPlace& of, int lane, const float (&x)[kMostHadamardBlocks],
+                             CastCounts& counts) const {
     const OperandGroups& from = job.from;
     if (job.stats != nullptr && of.is_first(lane)) count_values(job.stats, from.rows * from.k);
     for (int b = 0; b < kMostHadamardBlocks; ++b) {
@@ -74,8 +77,8 @@ struct RoundGroup {
                                     from.draw_col(of.row, place), from.whole_cols);
       job.codes.put(of.row, place, 1, [=](int) { return code; });
       if (job.stats == nullptr || place >= from.k) continue;
-      count_nonfinite(job.stats, x[b]);
-      count_rounded(job.stats, x[b], y, job.range.max, decode_element(job.element, code) == 0);
+      counts.take_nonfinite(x[b]);
+      counts.take_rounded(x[b], y, job.range.max, is_zero_code(job.element, code));
     }
   }
 };
@@ -84,8 +87,9 @@ struct PassGroup {
   OneScaleJob job;
   PassedGradient passed;
   [[nodiscard]] NG_HD const OperandGroups& from() const { return job.from; }
-  __device__ void operator()(const GroupPlace& of, int lane,
-                             const float (&x)[kMostHadamardBlocks]) const {
+  [[nodiscard]] NG_HD OperandStats* stats() const { return nullptr; }
+  __device__ void operator()(const GroupPlace& of, int lane, const float (&x)[kMostHadamardBlocks],
+                             CastCounts& /* counts */) const {
     for (int b = 0; b < kMostHadamardBlocks; ++b)
       if (b < job.from.blocks())
         passed.put(of.row, of.at(b, lane), scaled(job.element, x[b], job.prescale, *job.scale));

@@ -124,16 +124,20 @@ CardOperand operand_without_storage(const OperandSpec& spec) {
 }
 
 /// Of an operand that is read in place.
-struct CountEach {
+struct CountRow {
   CardOperand operand;
   float max;
   OperandStats* stats;
-  __device__ void operator()(int64_t row, int64_t k) const {
-    if (row == 0 && k == 0) count_values(stats, operand.rows * operand.k);
-    const float z = operand.is_turned ? operand.source(k, row) : operand.source(row, k);
-    count_nonfinite(stats, z);
-    if (operand.element.kind != CodeKind::exact)
-      count_rounded(stats, z, z, max, operand.element_at(row, k) == 0);
+  __device__ void operator()(int64_t row, int lane) const {
+    if (row == 0 && lane == 0) count_values(stats, operand.rows * operand.k);
+    CastCounts counts;
+    for (int64_t k = lane; k < operand.k; k += kWarp) {
+      const float z = operand.is_turned ? operand.source(k, row) : operand.source(row, k);
+      counts.take_nonfinite(z);
+      if (operand.element.kind != CodeKind::exact)
+        counts.take_rounded(z, z, max, operand.element_at(row, k) == 0);
+    }
+    counts.put(stats, lane);
   }
 };
 
@@ -209,8 +213,8 @@ void prepare(Stream stream, PackedOperand& packed, const ConstView& source,
   switch (maker_of(spec, context)) {
     case Maker::in_place:
       if (context.stats != nullptr)
-        for_each_place(stream, spec.rows, spec.k,
-                       CountEach{operand, range_of(*spec.cast.element).max, context.stats});
+        for_each_row(stream, spec.rows,
+                     CountRow{operand, range_of(*spec.cast.element).max, context.stats});
       return;
     case Maker::one_scale:
       return prepare_one_scale(stream, one_scale_job(spec, operand, from, context));

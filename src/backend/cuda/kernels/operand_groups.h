@@ -89,19 +89,36 @@ __device__ inline void count_values(OperandStats* stats, int64_t values) {
   atomicAdd(reinterpret_cast<Count*>(&stats->values), static_cast<Count>(values));
 }
 
-/// NaN and infinities of a value before it is scaled.
-__device__ inline void count_nonfinite(OperandStats* stats, float z) {
-  const uint32_t magnitude = float_bits(z) & 0x7FFFFFFFu;
-  if (magnitude == kFloatInf) count_one(&stats->inf);
-  if (magnitude > kFloatInf) count_one(&stats->nan);
-}
+/// Of the values of a lane.
+struct CastCounts {
+  uint32_t inf = 0, nan = 0, saturated = 0, flushed = 0;
 
-/// What became of a finite value z of which the encoder was given y.
-__device__ inline void count_rounded(OperandStats* stats, float z, float y, float max,
-                                     bool is_zero) {
-  if ((float_bits(z) & 0x7FFFFFFFu) >= kFloatInf) return;
-  if (y > max || -y > max) count_one(&stats->saturated);
-  if (z != 0 && is_zero) count_one(&stats->flushed);
-}
+  /// NaN and infinities of a value before it is scaled.
+  __device__ void take_nonfinite(float z) {
+    const uint32_t magnitude = float_bits(z) & 0x7FFFFFFFu;
+    inf += magnitude == kFloatInf ? 1 : 0;
+    nan += magnitude > kFloatInf ? 1 : 0;
+  }
+  /// What became of a finite value z of which the encoder was given y.
+  __device__ void take_rounded(float z, float y, float max, bool is_zero) {
+    if ((float_bits(z) & 0x7FFFFFFFu) >= kFloatInf) return;
+    saturated += y > max || -y > max ? 1 : 0;
+    flushed += z != 0 && is_zero ? 1 : 0;
+  }
+  /// Those of all lanes of a warp, once: a card adds to one address one by one.
+  __device__ void put(OperandStats* stats, int lane) const {
+    put_sum(&stats->inf, inf, lane);
+    put_sum(&stats->nan, nan, lane);
+    put_sum(&stats->saturated, saturated, lane);
+    put_sum(&stats->flushed, flushed, lane);
+  }
+
+ private:
+  __device__ static void put_sum(uint64_t* counter, uint32_t of_lane, int lane) {
+    if (!__any_sync(~0u, of_lane != 0)) return;
+    const uint32_t all = sum_of_warp(of_lane);
+    if (lane == 0) atomicAdd(reinterpret_cast<Count*>(counter), static_cast<Count>(all));
+  }
+};
 
 }  // namespace ng::cuda

@@ -2,35 +2,45 @@
 // goes by way of tiles in shared memory, so that a warp reads values that lie side by side.
 #pragma once
 
+#include <algorithm>
+
 #include "backend/cuda/kernels/operand_groups.h"
 
 namespace ng::cuda {
 
+constexpr int kGroupsOfWarp = 4;
 constexpr int kTileThreads = 256;
 constexpr int kTileWarps = kTileThreads / kWarp;
 constexpr int kTileLine = kOperandTile + 1;  ///< rows apart by one more: columns without conflicts
 
-/// What is done with groups: use.from() says of which, and use(place, lane, x) has the values of a
-/// group, of which each lane holds one of each block, 0 where there is none.
+/// What is done with groups: use.from() says of which, and use(place, lane, x, counts) has the
+/// values of a group, of which each lane holds one of each block, 0 where there is none. What is
+/// counted goes to use.stats() unless null.
 template <class Use>
 struct LoadedGroups {
   Use use;
   Divisor groups;  ///< of a row
-  int64_t first_row = 0;
-  __device__ void operator()(int64_t unit, int lane) const {
-    const int64_t row = groups(unit);
-    const GroupPlace place{first_row + row, (unit - row * groups.by()) * use.from().group()};
-    float x[kMostHadamardBlocks];
-    use.from().load(place, lane, x);
-    use(place, lane, x);
+  int64_t first_row, count;
+  __device__ void operator()(int64_t warp, int lane) const {
+    CastCounts counts;
+    for (int64_t i = warp * kGroupsOfWarp; i < (warp + 1) * kGroupsOfWarp && i < count; ++i) {
+      const int64_t row = groups(i);
+      const GroupPlace place{first_row + row, (i - row * groups.by()) * use.from().group()};
+      float x[kMostHadamardBlocks];
+      use.from().load(place, lane, x);
+      use(place, lane, x, counts);
+    }
+    if (use.stats() != nullptr) counts.put(use.stats(), lane);
   }
 };
 
-/// Those of rows [first, first + count), a group by a warp.
+/// Those of rows [first, first + rows), some groups by a warp.
 template <class Use>
-void for_rows_of_groups(Stream stream, const Use& use, int64_t first, int64_t count) {
-  const int64_t groups = use.from().groups();
-  for_each_row(stream, count * groups, LoadedGroups<Use>{use, Divisor(groups), first});
+void for_rows_of_groups(Stream stream, const Use& use, int64_t first, int64_t rows) {
+  const Divisor groups(std::max<int64_t>(use.from().groups(), 1));
+  const int64_t count = rows * use.from().groups();
+  for_each_row(stream, (count + kGroupsOfWarp - 1) / kGroupsOfWarp,
+               LoadedGroups<Use>{use, groups, first, count});
 }
 
 /// The groups that lie in the tile at (row0, col0) of the source, a line of it by a warp at a time.
@@ -39,6 +49,7 @@ __device__ void use_tile(const Use& use, const Tile& tile, int64_t row0, int64_t
   const OperandGroups& from = use.from();
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int64_t first = from.is_turned ? col0 : row0, k0 = from.is_turned ? row0 : col0;
+  CastCounts counts;
   for (int line = static_cast<int>(threadIdx.x) / kWarp; line < kOperandTile; line += kTileWarps) {
     if (first + line >= from.rows) break;
     for (int of = 0; of < kOperandTile && k0 + of < from.k_padded; of += from.group()) {
@@ -49,9 +60,10 @@ __device__ void use_tile(const Use& use, const Tile& tile, int64_t row0, int64_t
         x[b] = b < from.blocks() ? static_cast<float>(tile[at]) : 0.0f;
       }
       from.transform(lane, x);
-      use(GroupPlace{first + line, k0 + of}, lane, x);
+      use(GroupPlace{first + line, k0 + of}, lane, x, counts);
     }
   }
+  if (use.stats() != nullptr) counts.put(use.stats(), lane);
 }
 
 template <class Use>

@@ -12,22 +12,26 @@ namespace {
 constexpr int64_t kChunk = 4096;
 constexpr int kLanes = 16;
 constexpr int kSumThreads = 256;
+constexpr int kAhead = 16;  ///< values that a thread reads before it adds them
 
 /// Sums of chunks: element i of the row-major matrix goes to lane i % 16 of chunk i / 4096, lanes
 /// fold by +8, +4, +2, +1. [recipes.md §0]
 template <bool kSquares>
 __global__ void __launch_bounds__(kSumThreads)
-    sum_chunks(StoredSource x, int64_t rows, int64_t cols, double* sums) {
+    sum_chunks(StoredSource x, int64_t size, Divisor cols, double* sums) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const int64_t chunk =
       int64_t{blockIdx.x} * (kSumThreads / kLanes) + static_cast<int>(threadIdx.x) / kLanes;
-  const int64_t size = rows * cols, first = chunk * kChunk + lane;
-  int64_t row = first / cols, col = first % cols;
   double sum = 0;
-  for (int64_t i = first; i < size && i < (chunk + 1) * kChunk; i += kLanes) {
-    const double value = x(row, col);
-    sum += kSquares ? value * value : value;
-    for (col += kLanes; col >= cols; col -= cols) ++row;
+  for (int64_t of = 0; of < kChunk && chunk * kChunk + of < size; of += kLanes * kAhead) {
+    double values[kAhead];
+    NG_UNROLL
+    for (int n = 0; n < kAhead; ++n) {
+      const int64_t i = chunk * kChunk + of + n * kLanes + lane, row = cols(i);
+      values[n] = i < size ? x(row, i - row * cols.by()) : 0.0;
+    }
+    NG_UNROLL
+    for (int n = 0; n < kAhead; ++n) sum += kSquares ? values[n] * values[n] : values[n];
   }
   for (int step = kLanes / 2; step > 0; step /= 2) sum += __shfl_down_sync(~0u, sum, step);
   if (lane == 0 && chunk * kChunk < size) sums[chunk] = sum;
@@ -57,7 +61,7 @@ void add_sum(Stream stream, std::string_view name, const ConstView& x, double* t
   auto* sums = scratch.take<double>(name, 2 * chunks);
   launch<sum_chunks<kSquares>>(
       stream, {.grid = {blocks_of(chunks, kSumThreads / kLanes)}, .block = {kSumThreads}},
-      stored_source(x), x.rows, x.cols, sums);
+      stored_source(x), x.size(), Divisor(x.cols), sums);
   launch<fold_sums>(stream, {.block = {kSumThreads}}, sums, chunks, total);
 }
 

@@ -21,7 +21,14 @@ struct BlockScales {
     return reinterpret_cast<const float*>(data)[i];
   }
   [[nodiscard]] __device__ int64_t index(int64_t row, int64_t at) const {
-    return row / block_rows * across + at / block_cols;
+    return quotient(row, block_rows) * across + quotient(at, block_cols);
+  }
+
+ private:
+  /// Sizes of blocks are mostly powers of two, and a division is slow.
+  [[nodiscard]] static __device__ int64_t quotient(int64_t n, int64_t size) {
+    const bool is_power = (size & (size - 1)) == 0 && size >> 31 == 0;
+    return is_power ? n >> high_bit(static_cast<uint32_t>(size)) : n / size;
   }
 };
 

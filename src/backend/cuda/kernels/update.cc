@@ -1,4 +1,6 @@
 // An optimizer's update: new weights and moments into what is stored. The bits of `ref`.
+#include <algorithm>
+
 #include "backend/cuda/kernels/block_operand.h"
 #include "backend/cuda/kernels/step_norm.h"
 #include "backend/cuda/kernels/update_scales.h"
@@ -10,19 +12,41 @@ namespace {
 /// Of threads that a multiprocessor has: with more in view ptxas puts registers into memory.
 constexpr int kUpdateBlocks = 2;
 
-/// A row by a warp, whose sums go into `rows` where anybody asks.
+__device__ inline UpdateReport sum_of_lanes(UpdateReport sums) {
+  sums.update_squares = sum_of_warp(sums.update_squares);
+  sums.target_squares = sum_of_warp(sums.target_squares);
+  sums.product = sum_of_warp(sums.product);
+  sums.changed = sum_of_warp(sums.changed);
+  return sums;
+}
+
+/// Parts of rows that a warp updates each: rows, or where there are few of them, as a vector has,
+/// so many columns of one that a card is busy.
+struct RowParts {
+  static constexpr int64_t kManyRows = 4096, kFewCols = 256;
+  int64_t width = 0;
+  Divisor per_row;
+
+  RowParts(int64_t rows, int64_t cols)
+      : width(rows < kManyRows ? kFewCols : cols),
+        per_row(std::max<int64_t>((cols + width - 1) / width, 1)) {}
+};
+
+/// A part of a row by a warp, whose sums go into `parts` where anybody asks.
 template <UpdateWay kWay, bool kBlocks>
-struct UpdateRow {
+struct UpdatePart {
   UpdateEach<kWay, kBlocks> update;
   int64_t first_row;
-  UpdateReport* rows;
+  RowParts split;
+  UpdateReport* parts;
   __device__ void operator()(int64_t i, int lane) const {
-    const int64_t row = first_row + i;
+    const int64_t at = split.per_row(i), row = first_row + at;
+    const int64_t first = (i - at * split.per_row.by()) * split.width, cols = update.t.value.cols;
+    const int64_t end = first + split.width < cols ? first + split.width : cols;
     UpdateReport sums;
     const int together = update.t.together();
-    for (int64_t unit = lane; unit * together < update.t.value.cols; unit += kWarp)
-      for (int64_t col = unit * together;
-           col < unit * together + together && col < update.t.value.cols; ++col) {
+    for (int64_t unit = first + lane * together; unit < end; unit += kWarp * together)
+      for (int64_t col = unit; col < unit + together && col < end; ++col) {
         const auto of = update.change(row, col);
         const double changed = static_cast<double>(of.after) - of.before;
         const double wanted = static_cast<double>(update.t.numbers.now().lr) * of.u;
@@ -31,32 +55,31 @@ struct UpdateRow {
         sums.product += changed * wanted;
         sums.changed += of.after != of.before ? 1 : 0;
       }
-    if (rows == nullptr) return;
-    sums.update_squares = sum_of_warp(sums.update_squares);
-    sums.target_squares = sum_of_warp(sums.target_squares);
-    sums.product = sum_of_warp(sums.product);
-    sums.changed = sum_of_warp(sums.changed);
-    if (lane == 0) rows[row] = sums;
+    if (parts == nullptr) return;
+    sums = sum_of_lanes(sums);
+    if (lane == 0) parts[first_row * split.per_row.by() + i] = sums;
   }
 };
 
-/// Rows in their order.
-struct ReportRows {
-  const UpdateReport* rows;
+/// Of all parts, by a warp.
+struct ReportParts {
+  const UpdateReport* parts;
   int64_t count;
   UpdateReport* report;
   CardOptimizerNumbers numbers;
   const float* alpha;  ///< null: the rate
   const StepControl* control;
-  __device__ void operator()(int64_t /* row */, int64_t /* col */) const {
+  __device__ void operator()(int64_t /* row */, int lane) const {
     if (skips(control)) return;
     UpdateReport sums;
-    for (int64_t row = 0; row < count; ++row) {
-      sums.update_squares += rows[row].update_squares;
-      sums.target_squares += rows[row].target_squares;
-      sums.product += rows[row].product;
-      sums.changed += rows[row].changed;
+    for (int64_t i = lane; i < count; i += kWarp) {
+      sums.update_squares += parts[i].update_squares;
+      sums.target_squares += parts[i].target_squares;
+      sums.product += parts[i].product;
+      sums.changed += parts[i].changed;
     }
+    sums = sum_of_lanes(sums);
+    if (lane != 0) return;
     sums.alpha = alpha != nullptr ? *alpha : numbers.now().lr;
     *report = sums;
   }
@@ -106,8 +129,8 @@ class Updater {
   void find_new_largest(UpdateWay way, bool is_of_master) const {
     const auto find = [&](const UpdateTensors& t, const RowRange& rows) {
       with_way(way, [&]<UpdateWay kWay>() {
-        for_each_row(stream_, rows.count,
-                     FindNewLargest<kWay>{{t}, own_, is_of_master, rows.first});
+        for_each_row<kUpdateBlocks>(stream_, rows.count,
+                                    FindNewLargest<kWay>{{t}, own_, is_of_master, rows.first});
       });
     };
     if (!has_coded_moment(op_)) return find(t_, {0, op_.grad.rows});
@@ -227,13 +250,16 @@ class Updater {
 
   void update_rows(const UpdateStrip& strip, UpdateReport* reports) const {
     const RowRange& rows = strip.at.rows;
+    const RowParts split(op_.grad.rows, op_.grad.cols);
+    const int64_t parts = rows.count * split.per_row.by();
     with_way(way_of(op_.weight), [&]<UpdateWay kWay>() {
       if (waits_in_strip(op_.weight.value))
         for_each_row<kUpdateBlocks>(
-            stream_, rows.count, UpdateRow<kWay, true>{{strip.t, strip.by}, rows.first, reports});
+            stream_, parts,
+            UpdatePart<kWay, true>{{strip.t, strip.by}, rows.first, split, reports});
       else
-        for_each_row<kUpdateBlocks>(stream_, rows.count,
-                                    UpdateRow<kWay, false>{{strip.t}, rows.first, reports});
+        for_each_row<kUpdateBlocks>(stream_, parts,
+                                    UpdatePart<kWay, false>{{strip.t}, rows.first, split, reports});
     });
   }
 
@@ -251,18 +277,19 @@ void perform(Stream stream, const Update& op, const Scratch& scratch) {
   const Scratch behind = scratch.behind<UpdateScratch>(1);
   const UpdateTensors t = tensors_of(stream, op, own);
   if (op.grad.size() == 0) return;
-  const int64_t reported = op.report != nullptr ? op.grad.rows : 0;
-  auto* rows = op.report != nullptr ? behind.take<UpdateReport>(Update::kName, reported) : nullptr;
+  const int64_t reported =
+      op.report != nullptr ? op.grad.rows * RowParts(op.grad.rows, op.grad.cols).per_row.by() : 0;
+  auto* parts = op.report != nullptr ? behind.take<UpdateReport>(Update::kName, reported) : nullptr;
   Updater updater(stream, op, t, own, behind.behind<UpdateReport>(reported));
   for_each_place(stream, 1, 1, ForgetNewScales{own});
   updater.decide_scales();
   if (way_of(op.weight) == UpdateWay::rounded && op.weight.rule == UpdateRule::precision_aware)
     updater.find_step_length();
-  updater.update(rows);
+  updater.update(parts);
   updater.put_scales();
-  if (rows != nullptr)
-    for_each_place(stream, 1, 1,
-                   ReportRows{rows, reported, op.report, t.numbers, updater.alpha(), op.control});
+  if (parts != nullptr)
+    for_each_row(stream, 1,
+                 ReportParts{parts, reported, op.report, t.numbers, updater.alpha(), op.control});
 }
 
 void perform(Stream stream, const FindUpdateMaxima& op, const Scratch& scratch) {
