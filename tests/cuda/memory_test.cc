@@ -88,15 +88,22 @@ std::vector<Trained> trained_by(TinyRunOptions options, int ranks, int64_t steps
   return all;
 }
 
+// The second divides its states, in FP8 with scales of whole tensors, among the ranks.
 TEST(CudaMemory, RanksAreOneProcessToTheBit) {
-  TinyRunOptions options = apart("mxfp4-sr-rht");
-  options.determinism = Determinism::global;
-  const std::vector<Trained> two = trained_by(options, 2, 2);
-  options.micros = 2;
-  const Trained one = trained(options, 2);
-  for (const Trained& of_rank : two) {
-    EXPECT_EQ(of_rank.losses, one.losses);
-    EXPECT_EQ(of_rank.weights, one.weights);
+  std::vector<TinyRunOptions> all = {apart("mxfp4-sr-rht"), apart("fp8-lm")};
+  all[1].recipe =
+      "name = 'divided'\ninherit = 'fp8-lm'\ngradient = { communicate = 'fp32', reduce = 'fp32', "
+      "auto_scale = false, shard = 'flat' }";
+  for (TinyRunOptions& options : all) {
+    SCOPED_TRACE(options.recipe);
+    options.determinism = Determinism::global;
+    const std::vector<Trained> two = trained_by(options, 2, 2);
+    options.micros = 2;
+    const Trained one = trained(options, 2);
+    for (const Trained& of_rank : two) {
+      EXPECT_EQ(of_rank.losses, one.losses);
+      EXPECT_EQ(of_rank.weights, one.weights);
+    }
   }
 }
 
