@@ -15,6 +15,7 @@ class PlanBackend : public Backend {
   explicit PlanBackend(const Backend& backend) : backend_(backend) {}
   [[nodiscard]] std::string_view name() const override { return backend_.name(); }
   [[nodiscard]] size_t scratch_bytes() const override { return backend_.scratch_bytes(); }
+  [[nodiscard]] int64_t logits_bytes() const override { return backend_.logits_bytes(); }
   // Never read; not null, so that it counts as a place.
   std::byte* allocate(size_t /* bytes */) override {
     return reinterpret_cast<std::byte*>(uintptr_t{1} << 20);

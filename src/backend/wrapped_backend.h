@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "backend/backend.h"
@@ -13,7 +14,9 @@ class WrappedBackend : public Backend {
  public:
   explicit WrappedBackend(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
   [[nodiscard]] std::string_view name() const override { return backend_->name(); }
+  [[nodiscard]] std::string device_name() const override { return backend_->device_name(); }
   [[nodiscard]] size_t scratch_bytes() const override { return backend_->scratch_bytes(); }
+  [[nodiscard]] int64_t logits_bytes() const override { return backend_->logits_bytes(); }
   std::byte* allocate(size_t bytes) override { return backend_->allocate(bytes); }
   void release(std::byte* memory, size_t bytes) override { backend_->release(memory, bytes); }
   void upload(std::byte* to, const void* from, size_t bytes) override {

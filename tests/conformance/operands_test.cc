@@ -141,10 +141,10 @@ TEST(Conformance, BothOperandsInBlocksOfARow) {
     for (const int hadamard : {0, 16, 64}) {
       Operand turned = straight;
       turned.rounding = Rounding::stochastic;
-      const int multiple = std::max<int>(straight.block.cols, 32);
-      OperandSpec first = spec_of(straight, {Contract::cols, Side::left}, 70, 150, 0, multiple),
+      OperandSpec first = spec_of(straight, {Contract::cols, Side::left}, 70, 150, 0,
+                                  multiple_of(straight, straight, 0)),
                   second = spec_of(turned, {Contract::rows, Side::left}, 150, 70, hadamard,
-                                   std::max(multiple, hadamard));
+                                   multiple_of(turned, turned, hadamard));
       first.signed_zeros = second.signed_zeros = true;
       conform(fmt::format("{} and turned, hadamard {}", describe(straight), hadamard),
               [&](const Place& with) { return both_operands(with, first, second, source); });

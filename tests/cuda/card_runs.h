@@ -29,7 +29,8 @@ class CardWithRefLayers final : public WrappedBackend {
     const bool has_bound = std::visit(
         []<class Op>(const Op&) {
           return is_one_of<Op, Norm, NormBackward, Gelu, GeluBackward, Swiglu, SwigluBackward,
-                           Attention, AttentionBackward, CrossEntropy, CrossEntropyLoss>;
+                           Attention, AttentionBackward, CrossEntropy, CrossEntropyLoss,
+                           AddColumnSums>;
         },
         operation);
     has_bound ? ref_->execute(operation) : WrappedBackend::execute(operation);

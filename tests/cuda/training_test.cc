@@ -10,6 +10,7 @@
 #include <cmath>
 #include <span>
 
+#include "backend/plan_backend.h"
 #include "card_runs.h"
 #include "support/scratch_folder.h"
 #include "train/checkpoint.h"
@@ -175,6 +176,14 @@ TEST(CudaTraining, WhatTheCardLacksIsNamedBeforeTheFirstStep) {
   };
   EXPECT_EQ(refused(256), "trains");
   EXPECT_EQ(refused(258), "cuda: attention of heads above 256");
+}
+
+// Else memory is planned for other logits than are made.
+TEST(CudaTraining, APlanHasTheLogitsOfTheCard) {
+  const auto card = make_backend(kCard, Threads{1});
+  EXPECT_GT(card->logits_bytes(), make_backend("cpu", Threads{1})->logits_bytes());
+  EXPECT_EQ(PlanBackend(*card).logits_bytes(), card->logits_bytes());
+  EXPECT_EQ(CardWithRefLayers().logits_bytes(), card->logits_bytes());
 }
 
 TEST(CudaTraining, AnOrderOfThreadsIsOfAnEmulatedCardAlone) {

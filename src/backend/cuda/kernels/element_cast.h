@@ -50,8 +50,9 @@ struct ElementCast {
           .least_code = least_kept_code(element, cast.subnormals)};
 }
 
-/// As encode_magnitude(), in 32 bits and few steps: to nearest or stochastically, of formats with
-/// at most 7 bits of mantissa whose least numbers FP32 has as normal ones.
+/// As encode_magnitude(), in 32 bits and few steps: to nearest or stochastically, of formats with 1
+/// to 7 bits of mantissa (without, the last bit of a code is not that of n) whose least numbers
+/// FP32 has as normal ones.
 NG_HD inline uint32_t encode_small_magnitude(const FloatGrid& grid, uint32_t u,
                                              const Rounder& rounder) {
   const int shift = 23 - grid.mantissa_bits;
@@ -70,7 +71,7 @@ NG_HD inline uint32_t encode_small_magnitude(const FloatGrid& grid, uint32_t u,
   return ((dropped < 32 ? significand >> dropped : 0u) + rounder.random) >> rounder.bits;
 }
 [[nodiscard]] NG_HD inline bool is_small(const FloatGrid& grid, const Rounder& rounder) {
-  return grid.mantissa_bits <= 7 && grid.bias <= 64 &&
+  return grid.mantissa_bits >= 1 && grid.mantissa_bits <= 7 && grid.bias <= 64 &&
          (rounder.mode == RoundMode::rne || (rounder.mode == RoundMode::sr && rounder.bits <= 16));
 }
 

@@ -23,6 +23,7 @@ struct EmbedEach {
 };
 
 constexpr int kTokenThreads = 128;
+constexpr int64_t kTokensAtOnce = 8 * kTokenThreads;  ///< looked at before anybody is asked
 constexpr int kTokenWarps = kTokenThreads / kWarp;
 
 /// Gradients of the token at place blockIdx.x, the first of its id, and of all others of that id in
@@ -37,18 +38,23 @@ __global__ void __launch_bounds__(kTokenThreads)
     if (threadIdx.x % kWarp == 0) same[static_cast<int>(threadIdx.x) / kWarp] = votes;
     __syncthreads();
   };
-  bool is_later = false;
-  for (int64_t i = threadIdx.x; i < place; i += kTokenThreads) is_later |= ids[i] == id;
-  find(is_later);
-  for (int w = 0; w < kTokenWarps; ++w)
-    if (same[w] != 0) return;
+  for (int64_t first = 0; first < place; first += kTokensAtOnce) {
+    bool is_later = false;
+    for (int64_t i = first + threadIdx.x; i < first + kTokensAtOnce && i < place;
+         i += kTokenThreads)
+      is_later |= ids[i] == id;
+    find(is_later);
+    for (int w = 0; w < kTokenWarps; ++w)
+      if (same[w] != 0) return;
+    __syncthreads();  // all have read them
+  }
   for (int64_t first = place; first < dy.rows; first += kTokenThreads) {
-    __syncthreads();  // all have read the places before
     const int64_t i = first + threadIdx.x;
     find(i < dy.rows && ids[i] == id);
     for (int w = 0; w < kTokenWarps && col < dy.cols; ++w)
       for (uint32_t left = same[w]; left != 0; left &= left - 1)
         dtokens.add(id, col, dy(first + w * kWarp + high_bit(left & -left), col));
+    __syncthreads();
   }
 }
 

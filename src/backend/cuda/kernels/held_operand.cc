@@ -172,6 +172,7 @@ HeldOperand held_operand(const CardOperand& x, const Operand& cast, const Held& 
   if (by_rows) made.scales = room.take_all<float>(x.rows);
   if (held.scale == MatmulScale::tensor) made.scales = room.take_all<float>(1);
   if (made.folds) {
+    NG_CHECK(x.k_padded % kMxBlock == 0, x.k_padded);
     made.references = by_rows ? made.scales : room.take_all<float>(x.rows);
     made.left_out = room.take_all<uint32_t>(x.rows);
     made.window = fold_window(*cast.element, element_of(held.type));

@@ -157,6 +157,11 @@ void perform(Stream stream, const NormBackward& op, const Scratch& scratch) {
   constexpr std::string_view kName = NormBackward::kName;
   const PartsOfRows parts{Divisor(norm_parts(op)), op.gain.cols};
   const int64_t count = op.x.rows * parts.per_row.by();
+  if (parts.per_row.by() > 1 &&
+      static_cast<size_t>(count) * sizeof(RowStatistics) > scratch.bytes / 2) {
+    for (int64_t i = 0; i < parts.per_row.by(); ++i) perform(stream, part_of(op, i), scratch);
+    return;
+  }
   auto* statistics = scratch.take<RowStatistics>(kName, count);
   const Source dy = source_of(kName, op.dy, op.dx), x = source_of(kName, op.x, op.dx);
   const Target dx = target_of(kName, op.dx);

@@ -1,4 +1,4 @@
-// Sums whose order is fixed, to the bits of `ref`, and what is counted.
+// Sums whose order is fixed, those of columns aside to the bits of `ref`, and what is counted.
 #include <cmath>
 #include <utility>
 

@@ -23,13 +23,18 @@ __device__ inline UpdateReport sum_of_lanes(UpdateReport sums) {
 /// Parts of rows that a warp updates each: rows, or where there are few of them, as a vector has,
 /// so many columns of one that a card is busy.
 struct RowParts {
-  static constexpr int64_t kManyRows = 4096, kFewCols = 256;
+  static constexpr int64_t kManyRows = 1024, kManyParts = 8192, kFewCols = 256;
   int64_t width = 0;
   Divisor per_row;
 
   RowParts(int64_t rows, int64_t cols)
-      : width(rows < kManyRows ? kFewCols : cols),
+      : width(rows < kManyRows ? width_of(rows * cols) : cols),
         per_row(std::max<int64_t>((cols + width - 1) / width, 1)) {}
+
+ private:
+  static int64_t width_of(int64_t size) {
+    return (size / kManyParts + kFewCols) / kFewCols * kFewCols;
+  }
 };
 
 /// A part of a row by a warp, whose sums go into `parts` where anybody asks.
