@@ -80,7 +80,7 @@ NG_HD inline uint32_t encode_floating(const FloatGrid& grid, float x, const Roun
                                       OverflowRule overflow) {
   const uint32_t u = float_bits(x) & 0x7FFFFFFFu;
   if (u >= kFloatInf || !is_small(grid, rounder)) return encode_float(grid, x, rounder, overflow);
-  uint32_t code = encode_small_magnitude(grid, u, rounder);
+  const uint32_t code = encode_small_magnitude(grid, u, rounder);
   if (code > grid.max_code) return encode_float(grid, x, rounder, overflow);
   const bool is_negative = float_bits(x) >> 31 != 0 && (code != 0 || grid.negative_zero);
   return is_negative ? code | grid.sign_mask : code;

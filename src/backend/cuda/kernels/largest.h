@@ -8,9 +8,9 @@
 
 namespace ng::cuda {
 
-/// The largest of a warp, in each lane.
-__device__ inline uint32_t largest_bits_of_warp(uint32_t x) {
-  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+/// The largest of a warp, or of each `lanes` of it, a power of two; in each lane.
+__device__ inline uint32_t largest_bits_of_warp(uint32_t x, int lanes = kWarp) {
+  for (int distance = lanes / 2; distance > 0; distance /= 2) {
     const uint32_t other = __shfl_xor_sync(~0u, x, distance);
     x = x < other ? other : x;
   }
@@ -91,8 +91,8 @@ __global__ void __launch_bounds__(kEachThreads)
   for (int n = 0; n < kNotedPerThread; ++n) {
     const int64_t i = first + n * kEachThreads;
     if (i >= size) break;
-    const int64_t row = cols(i);
-    const Written<kOutputs> written = f(row, i - row * cols.by());
+    const auto [row, col] = cols.split(i);
+    const Written<kOutputs> written = f(row, col);
     for (int j = 0; j < kOutputs; ++j) largest[j].take(written.values[j]);
   }
   for (int j = 0; j < kOutputs; ++j)

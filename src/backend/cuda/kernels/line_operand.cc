@@ -9,15 +9,6 @@ namespace {
 
 constexpr int kMostHadamardValues = kMostHadamardBlocks * kWarp;
 
-/// Of the lanes that share `width` of them, in each; a power of two.
-__device__ inline uint32_t largest_bits_of_lanes(uint32_t x, int width) {
-  for (int distance = width / 2; distance > 0; distance /= 2) {
-    const uint32_t other = __shfl_xor_sync(~0u, x, distance);
-    x = x < other ? other : x;
-  }
-  return x;
-}
-
 /// The largest magnitude of the block of each value, NaN aside, and whether none is NaN or
 /// infinite.
 struct LargestOfBlocks {
@@ -28,8 +19,8 @@ struct LargestOfBlocks {
     for (int b = 0; b < kMostHadamardBlocks; ++b) {
       const uint32_t magnitude = float_bits(x[b]) & 0x7FFFFFFFu;
       const int lanes = width < kWarp ? width : kWarp;
-      beyond[b] = largest_bits_of_lanes(magnitude >= kFloatInf ? 1u : 0u, lanes);
-      bits[b] = largest_bits_of_lanes(magnitude <= kFloatInf ? magnitude : 0u, lanes);
+      beyond[b] = largest_bits_of_warp(magnitude >= kFloatInf ? 1u : 0u, lanes);
+      bits[b] = largest_bits_of_warp(magnitude <= kFloatInf ? magnitude : 0u, lanes);
     }
     if (width > kWarp) share(0, 1), share(2, 3);
     if (width > 2 * kWarp) share(0, 2), share(1, 3);
@@ -50,7 +41,6 @@ struct LineGroups {
   __device__ void operator()(const GroupPlace& of, int lane, const float (&x)[kMostHadamardBlocks],
                              CastCounts& counts) const {
     const CardOperand& y = job.y;
-    if (job.stats != nullptr && of.is_first(lane)) count_values(job.stats, y.rows * y.k);
     const auto width = static_cast<int>(y.scales.block_cols);  // a power of two
     const LargestOfBlocks largest(x, width);
     const float fit = first_fit(job.rule.cast, job.rule.range.max);

@@ -12,7 +12,6 @@ struct MxGroups {
   __device__ void operator()(const GroupPlace& of, int lane, const float (&x)[kMostHadamardBlocks],
                              CastCounts& counts) const {
     const OperandGroups& from = job.from;
-    if (job.stats != nullptr && of.is_first(lane)) count_values(job.stats, from.rows * from.k);
     for (int b = 0; b < kMostHadamardBlocks; ++b) {
       if (b >= from.blocks()) break;
       const int64_t place = of.at(b, lane);

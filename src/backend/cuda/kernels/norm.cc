@@ -20,8 +20,8 @@ struct PartsOfRows {
   };
   /// Where part `i` of all begins.
   [[nodiscard]] __device__ At at(int64_t i) const {
-    const int64_t row = per_row(i);
-    return {row, (i - row * per_row.by()) * size};
+    const auto [row, part] = per_row.split(i);
+    return {row, part * size};
   }
 };
 

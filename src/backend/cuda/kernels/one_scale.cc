@@ -68,7 +68,6 @@ struct RoundGroup {
   __device__ void operator()(const GroupPlace& of, int lane, const float (&x)[kMostHadamardBlocks],
                              CastCounts& counts) const {
     const OperandGroups& from = job.from;
-    if (job.stats != nullptr && of.is_first(lane)) count_values(job.stats, from.rows * from.k);
     for (int b = 0; b < kMostHadamardBlocks; ++b) {
       const int64_t place = of.at(b, lane);
       if (b >= from.blocks() || place >= from.k_padded) continue;

@@ -16,8 +16,6 @@ struct GroupPlace {
   int64_t row = 0, first = 0;
   /// Where value `lane` of block `b` stands along K.
   [[nodiscard]] NG_HD int64_t at(int b, int lane) const { return first + b * kMxBlock + lane; }
-  /// Of one lane of all groups, which counts for all.
-  [[nodiscard]] NG_HD bool is_first(int lane) const { return row == 0 && first == 0 && lane == 0; }
 };
 
 struct OperandGroups {

@@ -13,6 +13,14 @@ constexpr int kTileThreads = 256;
 constexpr int kTileWarps = kTileThreads / kWarp;
 constexpr int kTileLine = kOperandTile + 1;  ///< rows apart by one more: columns without conflicts
 
+/// Where anybody asks, what a warp counted, and by the first of all how many values there are.
+template <class Use>
+__device__ void put_counts(const Use& use, const CastCounts& counts, int lane, bool is_first) {
+  if (use.stats() == nullptr) return;
+  if (is_first && lane == 0) count_values(use.stats(), use.from().rows * use.from().k);
+  counts.put(use.stats(), lane);
+}
+
 /// What is done with groups: use.from() says of which, and use(place, lane, x, counts) has the
 /// values of a group, of which each lane holds one of each block, 0 where there is none. What is
 /// counted goes to use.stats() unless null.
@@ -24,13 +32,13 @@ struct LoadedGroups {
   __device__ void operator()(int64_t warp, int lane) const {
     CastCounts counts;
     for (int64_t i = warp * kGroupsOfWarp; i < (warp + 1) * kGroupsOfWarp && i < count; ++i) {
-      const int64_t row = groups(i);
-      const GroupPlace place{first_row + row, (i - row * groups.by()) * use.from().group()};
+      const auto [row, group] = groups.split(i);
+      const GroupPlace place{first_row + row, group * use.from().group()};
       float x[kMostHadamardBlocks];
       use.from().load(place, lane, x);
       use(place, lane, x, counts);
     }
-    if (use.stats() != nullptr) counts.put(use.stats(), lane);
+    put_counts(use, counts, lane, warp == 0);
   }
 };
 
@@ -63,7 +71,7 @@ __device__ void use_tile(const Use& use, const Tile& tile, int64_t row0, int64_t
       use(GroupPlace{first + line, k0 + of}, lane, x, counts);
     }
   }
-  if (use.stats() != nullptr) counts.put(use.stats(), lane);
+  put_counts(use, counts, lane, row0 == 0 && col0 == 0 && threadIdx.x == 0);
 }
 
 template <class Use>

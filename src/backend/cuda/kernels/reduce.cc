@@ -27,8 +27,9 @@ __global__ void __launch_bounds__(kSumThreads)
     double values[kAhead];
     NG_UNROLL
     for (int n = 0; n < kAhead; ++n) {
-      const int64_t i = chunk * kChunk + of + n * kLanes + lane, row = cols(i);
-      values[n] = i < size ? x(row, i - row * cols.by()) : 0.0;
+      const int64_t i = chunk * kChunk + of + n * kLanes + lane;
+      const auto [row, col] = cols.split(i);
+      values[n] = i < size ? x(row, col) : 0.0;
     }
     NG_UNROLL
     for (int n = 0; n < kAhead; ++n) sum += kSquares ? values[n] * values[n] : values[n];

@@ -45,8 +45,8 @@ struct UpdatePart {
   RowParts split;
   UpdateReport* parts;
   __device__ void operator()(int64_t i, int lane) const {
-    const int64_t at = split.per_row(i), row = first_row + at;
-    const int64_t first = (i - at * split.per_row.by()) * split.width, cols = update.t.value.cols;
+    const auto [at, part] = split.per_row.split(i);
+    const int64_t row = first_row + at, first = part * split.width, cols = update.t.value.cols;
     const int64_t end = first + split.width < cols ? first + split.width : cols;
     UpdateReport sums;
     const int together = update.t.together();

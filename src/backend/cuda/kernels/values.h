@@ -92,6 +92,14 @@ class Divisor {
     if (factor_ == 0 || n >> kBits != 0) return n / by_;
     return static_cast<int64_t>((static_cast<uint64_t>(n) * factor_) >> shift_);
   }
+  struct Parts {
+    int64_t quotient, rest;
+  };
+  /// The same with what is left.
+  [[nodiscard]] NG_HD Parts split(int64_t n) const {
+    const int64_t quotient = (*this)(n);
+    return {quotient, n - quotient * by_};
+  }
 
  private:
   static constexpr int kBits = 31;
@@ -112,8 +120,8 @@ template <class F>
 __global__ void __launch_bounds__(kEachThreads) each(F f, int64_t size, Divisor cols) {
   const int64_t i = int64_t{blockIdx.x} * kEachThreads + threadIdx.x;
   if (i >= size) return;
-  const int64_t row = cols(i);
-  f(row, i - row * cols.by());
+  const auto [row, col] = cols.split(i);
+  f(row, col);
 }
 
 /// f(row, col) of each place, in any order; F holds what it needs, by value.
