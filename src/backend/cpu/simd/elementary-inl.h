@@ -25,6 +25,24 @@ HWY_INLINE F16 Polynomial(const std::array<float, kCount>& coefficients, F16 x) 
   return p;
 }
 
+// y · 2^n, rounded once, of n that kRounder was added to: in two factors, so that neither overflows
+// and only the last product rounds, as math::exp says it.
+HWY_INLINE F16 TimesPow2(F16 y, F16 n, F16 shifted) {
+#if HWY_TARGET == HWY_AVX3
+  (void)shifted;
+  return ForParts<F16>([&](size_t p) HWY_ATTR {
+    return hn::Vec<F16::Tag>{_mm512_scalef_ps(y.part[p].raw, n.part[p].raw)};
+  });
+#else
+  (void)n;
+  const I16 whole = Sub(Bits<int32_t>(shifted), Bits<int32_t>(Set16(math::exp32::kRounder)));
+  const I16 half = ShiftRight<1>(whole);
+  const F16 first = Bits<float>(ShiftLeft<23>(Add(half, Set16(127))));
+  const F16 second = Bits<float>(ShiftLeft<23>(Add(Sub(whole, half), Set16(127))));
+  return Mul(Mul(y, first), second);
+#endif
+}
+
 /// e^x; equals math::exp(float).
 HWY_INLINE F16 Exp(F16 x) {
   using namespace math::exp32;
@@ -34,11 +52,7 @@ HWY_INLINE F16 Exp(F16 x) {
   const F16 r = Fma(n, Set16(-kLn2Low), Fma(n, Set16(-kLn2High), c));
   const F16 q = Polynomial(polynomial(), r);
   const F16 y = Add(Fma(Mul(r, r), q, r), Set16(1.0f));
-  const I16 whole = Sub(Bits<int32_t>(shifted), Bits<int32_t>(Set16(kRounder)));
-  const I16 half = ShiftRight<1>(whole);
-  const F16 first = Bits<float>(ShiftLeft<23>(Add(half, Set16(127))));
-  const F16 second = Bits<float>(ShiftLeft<23>(Add(Sub(whole, half), Set16(127))));
-  return Mul(Mul(y, first), second);
+  return TimesPow2(y, n, shifted);
 }
 
 /// ln(x) of normal numbers above 0; equals math::log(float).
