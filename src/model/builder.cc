@@ -95,7 +95,8 @@ Linear Builder::make_linear(const std::string& name, int64_t block, Parameter& w
            .bias = find(layers::bias_of(name)),
            .phases = std::move(phases),
            .noise = noise_of(place),
-           .trained = trained_layer(name)}};
+           .trained = trained_layer(name),
+           .keeps_operands = sources_.keeps_operands}};
 }
 
 Linear Builder::linear(const std::string& name, int64_t block) const {

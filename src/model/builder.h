@@ -26,6 +26,7 @@ class Builder {
     TensorTable& tensors;  ///< the parameters first
     std::span<Parameter> parameters;
     std::span<Parameter> beside;  ///< what noise learns, adapters
+    bool keeps_operands = false;  ///< layers, from forward to backward: Linear::Parts
     /// Layers of the model that is trained, where this one is evaluated beside it.
     std::span<Linear* const> trained{};
   };

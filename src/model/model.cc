@@ -64,6 +64,7 @@ Model::Model(Run& run, const ModelConfig& config, const Recipe& recipe, Recomput
                        .tensors = tensors_,
                        .parameters = all.first(of_architecture),
                        .beside = all.subspan(of_architecture),
+                       .keeps_operands = recompute == RecomputePolicy::none,
                        .trained = layers_of(trained)});
   View rope_table;
   if (!parts.learned_positions) {

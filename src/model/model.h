@@ -10,6 +10,7 @@
 
 #include "comm/partition.h"
 #include "model/config.h"
+#include "model/recompute.h"
 #include "model/weights.h"
 #include "nn/embedding.h"
 #include "nn/head.h"
@@ -20,8 +21,6 @@
 #include "run/tensor_table.h"
 
 namespace ng {
-
-enum class RecomputePolicy : uint8_t { none, block };
 
 /// What the backward pass comes past together: indices of parameters, and linear layers.
 struct BackwardPart {

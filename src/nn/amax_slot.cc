@@ -20,10 +20,6 @@ AmaxSlot::AmaxSlot(Run& run, bool is_read) {
   if (is_read) memory_ = run.tensor(1, 2, fp32_format(), MemoryKind::operands);
 }
 
-bool read_same_amax(const OperandSpec& a, const OperandSpec& b) {
-  return leaves_nan_aside(a.cast) == leaves_nan_aside(b.cast);
-}
-
 float* AmaxSlot::number_for(const OperandSpec& spec) const {
   if (place() == nullptr) return nullptr;  // not wanted, or of a dry run
   return leaves_nan_aside(spec.cast) ? &place()->value : &place()->or_infinite;
@@ -35,6 +31,16 @@ const float* AmaxSlot::of(const OperandSpec& spec) const {
 
 void AmaxSlot::find(Run& run, const OperandSpec& spec, const ConstView& values) const {
   run.execute(FindOperandAmax{.amax = number_for(spec), .spec = spec, .source = values});
+}
+
+AmaxSlot amax_of_both(Run& run, const OperandSpec& a, const OperandSpec& b,
+                      const ConstView& values) {
+  const bool read_it = is_scaled_by_source(a) && is_scaled_by_source(b) &&
+                       leaves_nan_aside(a.cast) == leaves_nan_aside(b.cast);
+  if (!read_it || run.tensor_group().ranks() > 1) return {};
+  AmaxSlot slot(run, true);
+  slot.find(run, a, values);
+  return slot;
 }
 
 }  // namespace ng

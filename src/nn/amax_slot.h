@@ -12,9 +12,6 @@ namespace ng {
 /// there.
 [[nodiscard]] bool is_scaled_by_source(const OperandSpec& spec);
 
-/// Whether two such operands of one tensor read the same number of its StoredAmax.
-[[nodiscard]] bool read_same_amax(const OperandSpec& a, const OperandSpec& b);
-
 /// Room for one, in the memory of the step.
 class AmaxSlot {
  public:
@@ -34,5 +31,10 @@ class AmaxSlot {
   [[nodiscard]] float* number_for(const OperandSpec& spec) const;
   Tensor memory_;
 };
+
+/// Finds the number of two operands of the same values, where both read it; else none, or where
+/// ranks have parts of what it is of.
+[[nodiscard]] AmaxSlot amax_of_both(Run& run, const OperandSpec& a, const OperandSpec& b,
+                                    const ConstView& values);
 
 }  // namespace ng

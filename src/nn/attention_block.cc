@@ -54,12 +54,17 @@ void AttentionBlock::heads_backward(Run& run, const Qkv& d, const Tensor& qkv,
   parts_.head_norms->k.backward(run, d.k, {}, d.k, projected.k);
 }
 
+Source AttentionBlock::read_norm(Run& run, const ConstView& x, bool is_backward) const {
+  const AmaxSlot amax = kept_input().slot(run, x, is_backward);
+  return gathered(run, parts_.norm.source(run, x, amax), parts_.wires.inputs);
+}
+
 Tensor AttentionBlock::project(Run& run, const ConstView& x, const Batch& batch) {
-  const AmaxSlot amax = slot_of_input(run, parts_.projections, false);
-  Source n = gathered(run, parts_.norm.source(run, x, amax), parts_.wires.inputs);
+  Source n = read_norm(run, x, false);
   const int64_t width = (int64_t{parts_.heads} + 2 * parts_.kv_heads) * parts_.head_dim;
   const Tensor qkv = run.tensor(n.rows(), width, *x.element);
   int64_t column = 0;
+  kept_input().keep(run, n);
   for (Linear& projection : parts_.projections) {
     projection.fprop(run, qkv.view().columns(column, projection.outputs()), n);
     column += projection.outputs();
@@ -115,10 +120,9 @@ Tensor AttentionBlock::forward(Run& run, const Tensor& x, const Batch& batch) {
 }
 
 // d(norm's output), of x's type.
-Tensor AttentionBlock::project_backward(Run& run, const ConstView& x, const Tensor& dqkv) {
-  // Made again, and gathered again: cheaper than keeping it.
-  const AmaxSlot amax = slot_of_input(run, parts_.projections, true);
-  Source n = gathered(run, parts_.norm.source(run, x, amax), parts_.wires.inputs);
+Tensor AttentionBlock::project_backward(Run& run, const ConstView& x, const Tensor& dqkv,
+                                        std::optional<Source> kept) {
+  Source n = kept ? *std::move(kept) : read_norm(run, x, true);
   Tensor dn = gradient_sum(run, x, n.rows(), parts_.projections);
   int64_t column = 0;
   for (Linear& projection : parts_.projections) {
@@ -136,6 +140,7 @@ void AttentionBlock::backward(Run& run, ResidualGradient& gradient, const Batch&
   const Tensor lse = run.restore();
   Source a(Saved(run, parts_.saved.attention, *dy.element).values(run), parts_.attention);
   const Tensor qkv = Saved(run, parts_.saved.attention, *dy.element).values(run);
+  std::optional<Source> kept_n = kept_input().take(run, dy);
 
   const Tensor dqkv = run.tensor_like(qkv);
   {
@@ -161,7 +166,7 @@ void AttentionBlock::backward(Run& run, ResidualGradient& gradient, const Batch&
   }
   heads_backward(run, split(dqkv), qkv, batch);
   const Tensor x = saved_x.values(run);
-  const Tensor dn = project_backward(run, x, dqkv);
+  const Tensor dn = project_backward(run, x, dqkv, std::move(kept_n));
   gradient.amax = gradient.next_slot(run);
   parts_.norm.backward(run, dy, dy, dn, x, gradient.amax);
 }

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "nn/kept_input.h"
 #include "nn/layer.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
@@ -68,7 +69,14 @@ class AttentionBlock final : public Layer {
   [[nodiscard]] AttentionShape shape(const Batch& batch) const;
   /// Turned by RoPE, but where norms come before that.
   [[nodiscard]] Tensor project(Run& run, const ConstView& x, const Batch& batch);
-  [[nodiscard]] Tensor project_backward(Run& run, const ConstView& x, const Tensor& dqkv);
+  /// norm(x) as the projections read it.
+  [[nodiscard]] Source read_norm(Run& run, const ConstView& x, bool is_backward) const;
+  [[nodiscard]] KeptInput kept_input() const {
+    return {parts_.projections, parts_.norm.output(), parts_.saved.norm};
+  }
+  /// `kept`: of what the projections read, where that is.
+  [[nodiscard]] Tensor project_backward(Run& run, const ConstView& x, const Tensor& dqkv,
+                                        std::optional<Source> kept);
   void rotate(Run& run, const Qkv& parts, const Batch& batch, bool inverse) const;
   void attend(Run& run, const View& a, const View& lse, Qkv parts, const Batch& batch,
               const AmaxSlot& amax) const;

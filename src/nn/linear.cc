@@ -63,6 +63,7 @@ Linear::Linear(Run& run, Parts parts)
       bias_(parts.bias),
       phases_(std::move(parts.phases)),
       noise_(std::move(parts.noise)),
+      keeps_operands_(parts.keeps_operands),
       has_own_state_(parts.trained == nullptr) {
   if (has_own_state_)
     claim_state(run);
@@ -246,16 +247,38 @@ void Linear::make_gradient_operands(Run& run, Source& dy) const {
   const Run::Place place = run.in(name_, name_of(OperandRole::dgrad_grad));
   OperandRequest dgrad = request(run, OperandRole::dgrad_grad, dy),
                  wgrad = request(run, OperandRole::wgrad_grad, dy);
-  if (!dy.knows_amax() && reads_amax(run, OperandRole::dgrad_grad) &&
-      reads_amax(run, OperandRole::wgrad_grad) && read_same_amax(dgrad.spec, wgrad.spec)) {
-    const AmaxSlot of_both(run, true);
-    of_both.find(run, dgrad.spec, dy.values());
-    dy.know_amax(of_both);
-  }
+  if (!dy.knows_amax()) dy.know_amax(amax_of_both(run, dgrad.spec, wgrad.spec, dy.values()));
   Tensor of_dgrad, of_wgrad;
   know_amax(run, OperandRole::dgrad_grad, dy, dgrad, of_dgrad);
   know_amax(run, OperandRole::wgrad_grad, dy, wgrad, of_wgrad);
   dy.make_both(run, dgrad, wgrad);
+}
+
+bool Linear::reads_kept_input(const Run& run, int64_t rows, const ElementFormat& element) const {
+  constexpr OperandRole kRole = OperandRole::wgrad_input;
+  if (!keeps_operands_ || run.tensor_group().ranks() > 1 || is_frozen() || adapter_ ||
+      dgrad_reads_input() || is_from_fprop(kRole))
+    return false;
+  for (const OperandRole role : {OperandRole::fprop_input, kRole})
+    if (cast(role).scaling == Scaling::delayed ||        // made at every request
+        gemm_of(recipe(), role).center != Center::none)  // not of x itself
+      return false;
+  const size_t bytes = run.operand_bytes(spec(kRole, rows, run));
+  return bytes > 0 && bytes < bytes_of(element, rows * inputs());
+}
+
+void Linear::make_input_operands(Run& run, Source& x) const {
+  const Run::Place place = run.in(name_, name_of(OperandRole::fprop_input));
+  OperandRequest fprop = request(run, OperandRole::fprop_input, x),
+                 wgrad = request(run, OperandRole::wgrad_input, x);
+  Tensor of_fprop, of_wgrad;
+  know_amax(run, OperandRole::fprop_input, x, fprop, of_fprop);
+  know_amax(run, OperandRole::wgrad_input, x, wgrad, of_wgrad);
+  x.make_both(run, fprop, wgrad);
+}
+
+void Linear::show_kept_input(Run& run, const Source& x) const {
+  show(run, OperandRole::wgrad_input, x.newest(), x.values());
 }
 
 Tensor Linear::forward(Run& run, Source& x) {

@@ -53,6 +53,8 @@ class Linear {
     /// That layer of the model that is trained, where this one is of a model that is evaluated
     /// beside it: the state of its quantizers is that one's, which outlives this.
     const Linear* trained = nullptr;
+    /// What the backward pass reads of x and W is made with what the forward pass does, and kept.
+    bool keeps_operands = false;
   };
   Linear(Run& run, Parts parts);
   Linear(Linear&& other) noexcept;
@@ -86,6 +88,21 @@ class Linear {
   void add_bias_gradient(Run& run, const ConstView& dy);
   /// For a caller of both: makes their operands of dy at once, which may spare reading it twice.
   void make_gradient_operands(Run& run, Source& dy) const;
+
+  /// Whether backward reads of x no more than wgrad's operand, and that takes fewer bytes than x
+  /// of so many rows as `element`: then forward may keep it in place of x.
+  [[nodiscard]] bool reads_kept_input(const Run& run, int64_t rows,
+                                      const ElementFormat& element) const;
+  /// Makes the operands of x for fprop() and, to be kept, for wgrad() at once, which may spare
+  /// reading it twice; for layers with reads_kept_input().
+  void make_input_operands(Run& run, Source& x) const;
+  /// Shows the newest of x's operands as wgrad()'s, which has no values to compare it with.
+  void show_kept_input(Run& run, const Source& x) const;
+  /// Which of x's operands wgrad() reads.
+  [[nodiscard]] OperandRequest wgrad_input(const Run& run, int64_t rows, uint32_t tensor) const {
+    constexpr OperandRole kRole = OperandRole::wgrad_input;
+    return {spec(kRole, rows, run), context(kRole, tensor, run)};
+  }
 
   /// Whether an operand of x has a scale of all of it, in the forward or the backward pass: who
   /// makes x finds its largest magnitude then.
@@ -175,6 +192,9 @@ class Linear {
   /// dW += T · mean of dy ⊗ mean of x, where wgrad's operands lack these.
   void add_means(Run& run, const View& dw, Source& x, Source& dy) const;
   [[nodiscard]] Prepared weight_operand(Run& run, OperandRole role);
+  /// Whether the forward pass makes dgrad's operand of the weight with its own.
+  [[nodiscard]] bool makes_both_of_weight(const Run& run) const;
+  void prepare_both_of_weight(Run& run);
   /// Whether a backward operand is made of what the forward GEMM read. [linear.md 3]
   [[nodiscard]] bool is_from_fprop(OperandRole role) const;
   /// Columns of what an operand is made of: of x and W their inputs, or those that the forward
@@ -218,6 +238,7 @@ class Linear {
   std::unique_ptr<Adapter> adapter_;
   size_t phase_ = 0;
   bool keeps_weights_ = false;
+  bool keeps_operands_;
   bool has_own_state_ = true;
   std::array<DelayedScale, kOperandRoles> delayed_{};
   OperandStats* stats_ = nullptr;

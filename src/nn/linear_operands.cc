@@ -12,6 +12,8 @@ Hadamard hadamard_of(int size, HadamardSigns signs, const RandomKey& key, uint32
   return {.size = size, .signs = signs_of(key, gemm), .key = key, .gemm = gemm};
 }
 
+constexpr std::array kOfWeight = {OperandRole::fprop_weight, OperandRole::dgrad_weight};
+
 }  // namespace
 
 bool Linear::is_part(OperandRole role) const {
@@ -143,7 +145,7 @@ const Prepared& Linear::activation(Run& run, OperandRole role, Source& whole) {
   Tensor amax;
   if (!source.has_operand(by.spec, by.context.key)) know_amax(run, role, source, by, amax);
   const Prepared& made = source.operand(run, by.spec, by.context);
-  if (!source.is_taken_by(by.spec)) show(run, role, made, source.values());
+  if (source.has_values() && !source.is_taken_by(by.spec)) show(run, role, made, source.values());
   return made;
 }
 
@@ -198,15 +200,45 @@ void Linear::pass_weight(Run& run, BackwardProduct& product) {
   product.read = weight.copy;
 }
 
+bool Linear::makes_both_of_weight(const Run& run) const {
+  if (!keeps_operands_ || !run.saving() || run.evaluating() || noise_ ||
+      is_from_fprop(OperandRole::dgrad_weight))
+    return false;
+  for (const OperandRole role : kOfWeight)
+    if (cast(role).scaling == Scaling::delayed || run.operand_bytes(spec(role, 0, run)) == 0 ||
+        takes_stored(spec(role, 0, run), weight_->weight.value.cast))
+      return false;
+  return true;
+}
+
+void Linear::prepare_both_of_weight(Run& run) {
+  const Run::Place place = run.in(name_, name_of(OperandRole::fprop_weight));
+  const Stored from = stored_weight(run);
+  const ReadableWeight weight = read_weight(run, from, false);
+  std::array<OperandRequest, 2> by;
+  std::array<Tensor, 2> amax;  // of a whole that ranks divide
+  for (size_t i = 0; i < by.size(); ++i) {
+    by[i] = {spec(kOfWeight[i], 0, run), context(kOfWeight[i], weight_->id, run)};
+    place_in_whole(kOfWeight[i], by[i].context);
+    share_amax(run, kOfWeight[i], weight.view, by[i], amax[i]);
+  }
+  const AmaxSlot alone = amax_of_both(run, by[0].spec, by[1].spec, weight.view);
+  for (OperandRequest& one : by)
+    if (alone) one.context.amax = alone.of(one.spec);
+  weight_->operands = prepare_operands(run, weight.copy, weight.view, by, weight_->operand_memory);
+  for (size_t i = 0; i < by.size(); ++i) show(run, kOfWeight[i], weight_->operands[i], weight.view);
+}
+
 Prepared Linear::weight_operand(Run& run, OperandRole role) {
   const Run::Place place = run.in(name_, name_of(role));
   const bool again_this_step = (run.moment().micros > 1 && !run.evaluating()) || keeps_weights_;
-  const size_t of_role = role == OperandRole::fprop_weight ? 0 : 1;
+  const size_t of_role = role == kOfWeight[0] ? 0 : 1;
   Prepared& kept = weight_->operands[of_role];
   const OperandSpec asked = spec(role, 0, run);
-  if (kept && again_this_step) {
+  if (!kept && of_role == 0 && makes_both_of_weight(run)) prepare_both_of_weight(run);
+  if (kept) {
     NG_CHECK(kept.packed.spec == asked, name_, name_of(role));
-    return kept;
+    return again_this_step ? kept : std::exchange(kept, {});
   }
   Stored from;
   ReadableWeight weight;

@@ -5,7 +5,7 @@ namespace ng {
 Source MlpBlock::activate(Run& run, const View& hidden, bool is_backward) const {
   const int64_t width = parts_.down.inputs();
   const Tensor a = run.tensor(hidden.rows, width, *hidden.element);
-  const AmaxSlot amax = slot_of_input(run, {&parts_.down, 1}, is_backward);
+  const AmaxSlot amax = input_of_down().slot(run, hidden, is_backward);
   if (gated())
     run.execute(Swiglu{.y = a,
                        .gate = hidden.columns(0, width),
@@ -34,15 +34,20 @@ void MlpBlock::activate_backward(Run& run, const View& dhidden, const ConstView&
         .dx = dhidden, .dy = da, .x = hidden, .kind = parts_.gelu, .amax = amax[0].place()});
 }
 
+Source MlpBlock::read_norm(Run& run, const ConstView& x, bool is_backward) const {
+  const AmaxSlot amax = input_of_inputs().slot(run, x, is_backward);
+  return gathered(run, parts_.norm.source(run, x, amax), parts_.wires.inputs);
+}
+
 Tensor MlpBlock::forward(Run& run, const Tensor& x, const Batch&) {
   const Run::Place place = run.in(parts_.name);
   Tensor hidden;
   {
-    const AmaxSlot amax = slot_of_input(run, parts_.inputs, false);
-    Source n = gathered(run, parts_.norm.source(run, x, amax), parts_.wires.inputs);
+    Source n = read_norm(run, x, false);
     const auto parts = static_cast<int64_t>(parts_.inputs.size());
     hidden = run.tensor(n.rows(), parts * parts_.down.inputs(), *x.view().element);
     int64_t column = 0;
+    input_of_inputs().keep(run, n);
     for (Linear& input : parts_.inputs) {
       input.fprop(run, hidden.view().columns(column, input.outputs()), n);
       column += input.outputs();
@@ -51,6 +56,7 @@ Tensor MlpBlock::forward(Run& run, const Tensor& x, const Batch&) {
   Source a = activate(run, hidden, false);
   save(run, hidden, parts_.saved.activation);
   hidden = {};
+  input_of_down().keep(run, a);
   Tensor y =
       sum_of_own_tokens(run, parts_.down.forward(run, a), parts_.wires.sums, *x.view().element);
   run.execute(Add{.y = y, .a = x, .b = y});
@@ -62,12 +68,14 @@ void MlpBlock::backward(Run& run, ResidualGradient& gradient, const Batch&) {
   const Run::Place place = run.in(parts_.name);
   const View dy = gradient.values;
   const Saved saved_x(run, parts_.saved.norm, *dy.element);
+  std::optional<Source> kept_a = input_of_down().take(run, dy);
   Tensor hidden = Saved(run, parts_.saved.activation, *dy.element).values(run);
+  std::optional<Source> kept_n = input_of_inputs().take(run, dy);
   Tensor dhidden;
   Amaxima of_dhidden;
   {
-    Source a = activate(run, hidden, true);  // made again: cheaper than keeping it
-    const Tensor da = run.tensor_like(a.values());
+    Source a = kept_a ? *std::move(kept_a) : activate(run, hidden, true);
+    const Tensor da = run.tensor(hidden.view().rows, parts_.down.inputs(), *dy.element);
     if (parts_.down.divides_inputs()) parts_.down.add_bias_gradient(run, dy);
     Source dout = gathered(run, source_of(gradient, parts_.down), parts_.wires.gradients);
     parts_.down.backward(run, da, Into::overwrite, a, dout);
@@ -78,8 +86,7 @@ void MlpBlock::backward(Run& run, ResidualGradient& gradient, const Batch&) {
   }
   hidden = {};
   const Tensor x = saved_x.values(run);
-  const AmaxSlot of_n = slot_of_input(run, parts_.inputs, true);
-  Source n = gathered(run, parts_.norm.source(run, x, of_n), parts_.wires.inputs);
+  Source n = kept_n ? *std::move(kept_n) : read_norm(run, x, true);
   Tensor dn = gradient_sum(run, x, n.rows(), parts_.inputs);
   int64_t column = 0;
   for (size_t i = 0; i < parts_.inputs.size(); ++i) {

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "nn/kept_input.h"
 #include "nn/layer.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
@@ -37,6 +38,14 @@ class MlpBlock final : public Layer {
 
  private:
   [[nodiscard]] bool gated() const { return parts_.inputs.size() == 2; }
+  [[nodiscard]] KeptInput input_of_inputs() const {
+    return {parts_.inputs, parts_.norm.output(), parts_.saved.norm};
+  }
+  [[nodiscard]] KeptInput input_of_down() const {
+    return {{&parts_.down, 1}, parts_.activation, parts_.saved.activation};
+  }
+  /// norm(x) as the inputs read it.
+  [[nodiscard]] Source read_norm(Run& run, const ConstView& x, bool is_backward) const;
   /// hidden (T, F) or, gated, (T, 2·F): gate and up side by side.
   [[nodiscard]] Source activate(Run& run, const View& hidden, bool is_backward) const;
   /// Of each input's part of dhidden.

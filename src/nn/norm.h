@@ -17,6 +17,8 @@ class NormLayer {
   };
   explicit NormLayer(const Parts& parts) : parts_(parts) {}
 
+  [[nodiscard]] uint32_t output() const { return parts_.output; }
+
   /// `amax`: of y, for who reads it.
   void forward(Run& run, const View& y, const ConstView& x, const AmaxSlot& amax = {}) const;
   /// The output as GEMMs read it. `first_row`: where x begins in a whole, for the draws.

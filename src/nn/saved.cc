@@ -3,13 +3,10 @@
 #include "nn/tensor_group.h"
 
 namespace ng {
-namespace {
 
 bool is_kept_as_made(const Operand& cast, const ElementFormat& element) {
   return cast.is_unscaled() && (cast.is_fp32() || *cast.element == element);
 }
-
-}  // namespace
 
 void save(Run& run, const Tensor& x, const Operand& cast) {
   if (!run.saving()) return;

@@ -6,6 +6,9 @@
 
 namespace ng {
 
+/// Whether a tensor that is stored as `element` is kept as it is.
+[[nodiscard]] bool is_kept_as_made(const Operand& cast, const ElementFormat& element);
+
 /// Leaves x on the run's stack in the numbers of `cast`, rounded to nearest; FP32, or what x is
 /// stored as, leaves x itself. Where ranks of a tensor group have parts of x and a scale is of the
 /// whole, it is one for all of them.

@@ -59,11 +59,17 @@ CastTensor cast_tensor_of(const Operand& cast, Tensor elements, Tensor scales, T
 Source::Source(const CastTensor& stored, uint32_t tensor)
     : stored_(stored), tensor_(tensor), first_row_(0) {}
 
+Source::Source(Prepared operand, int64_t rows, uint32_t tensor) : tensor_(tensor), first_row_(0) {
+  values_.rows = rows;
+  next_slot() = std::move(operand);
+}
+
 bool Source::is_taken_by(const OperandSpec& spec) const {
   return stored_ && takes_stored(spec, stored_.cast);
 }
 
 ConstView Source::read(Run& run, bool taken) {
+  NG_CHECK(has_values(), rows());
   if (!stored_) return values_;
   const auto copy = [&](const View& of, bool in_bf16) {
     Tensor made =
@@ -96,6 +102,20 @@ Prepared prepare_operand(Run& run, const Tensor& owner, ConstView values, const 
   return made;
 }
 
+std::array<Prepared, 2> prepare_operands(Run& run, const Tensor& owner, ConstView values,
+                                         const std::array<OperandRequest, 2>& by,
+                                         const std::array<OperandMemory*, 2>& memory) {
+  std::array<Prepared, 2> made;
+  PrepareBoth both{.made = {}, .source = values};
+  for (size_t i = 0; i < by.size(); ++i) {
+    NG_CHECK(by[i].spec.cast.scaling != Scaling::delayed, by[i].spec.rows);
+    made[i] = reserve_operand(run, owner, by[i].spec, by[i].context, memory[i]);
+    both.made[i] = {&made[i].packed, by[i].context};
+  }
+  run.execute(both);
+  return made;
+}
+
 Centered& Source::centered(Run& run, Compute round) {
   std::shared_ptr<Centered>& made = centered_[round == Compute::bf16 ? 1 : 0];
   if (made) return *made;
@@ -110,11 +130,9 @@ Centered& Source::centered(Run& run, Compute round) {
 }
 
 void Source::make_both(Run& run, const OperandRequest& first, const OperandRequest& second) {
-  for (const OperandRequest* request : {&first, &second})
-    NG_CHECK(request->spec.cast.scaling != Scaling::delayed && !stored_, request->spec.rows);
-  Prepared& a = next_slot() = reserve_operand(run, owner_, first.spec, first.context);
-  Prepared& b = next_slot() = reserve_operand(run, owner_, second.spec, second.context);
-  run.execute(PrepareBoth{{{{&a.packed, first.context}, {&b.packed, second.context}}}, values_});
+  NG_CHECK(!stored_, rows());
+  for (Prepared& made : prepare_operands(run, owner_, values_, {first, second}))
+    next_slot() = std::move(made);
 }
 
 const Prepared* Source::find_operand(const OperandSpec& spec, const RandomKey& key) const {

@@ -37,6 +37,18 @@ class OperandMemory {
                                        const OperandSpec& spec, const PrepareContext& context,
                                        OperandMemory* memory = nullptr);
 
+/// What an operand is made by.
+struct OperandRequest {
+  OperandSpec spec;
+  PrepareContext context;
+};
+
+/// Makes two operands of the same `values` at once, which may spare reading them twice; neither has
+/// delayed scales.
+[[nodiscard]] std::array<Prepared, 2> prepare_operands(
+    Run& run, const Tensor& owner, ConstView values, const std::array<OperandRequest, 2>& by,
+    const std::array<OperandMemory*, 2>& memory = {});
+
 /// A tensor of the step that is stored by a cast, and what keeps its memory alive.
 struct CastTensor {
   Tensor elements, scales, level;  ///< the last two where the cast has them
@@ -50,12 +62,6 @@ struct CastTensor {
 /// Of parts that there are.
 [[nodiscard]] CastTensor cast_tensor_of(const Operand& cast, Tensor elements, Tensor scales,
                                         Tensor level);
-
-/// What an operand is made by.
-struct OperandRequest {
-  OperandSpec spec;
-  PrepareContext context;
-};
 
 struct Centered;
 
@@ -73,6 +79,9 @@ class Source {
   /// of that cast takes their codes and scales as they are.
   Source(const CastTensor& stored, uint32_t tensor);
 
+  /// An operand of `rows` values that are gone: GEMMs that read it find it there.
+  Source(Prepared operand, int64_t rows, uint32_t tensor);
+
   /// Rows [first, first + count) on their own, with the draws that they have in the whole.
   [[nodiscard]] Source part(int64_t first, int64_t count) const {
     Source rows(owner_, values_.slice(first, count), tensor_, first_row_ + first);
@@ -87,6 +96,8 @@ class Source {
   [[nodiscard]] const float* amax_for(const OperandSpec& spec) const { return amax_.of(spec); }
 
   [[nodiscard]] int64_t rows() const { return stored_ ? stored_.view.rows : values_.rows; }
+  /// Whether there are values, and not an operand alone.
+  [[nodiscard]] bool has_values() const { return values_.data != nullptr || stored_; }
   /// Of a source that is not stored in few bits.
   [[nodiscard]] ConstView values() const { return values_; }
   [[nodiscard]] bool is_stored() const { return static_cast<bool>(stored_); }

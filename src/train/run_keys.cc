@@ -278,10 +278,9 @@ void add_house_keeping(Keys<RunConfig>& keys) {
                 "steps between checkpoints; 0: at the end only");
   train.integer("keep_checkpoints", &RunTrain::keep_checkpoints, {1, 1'000'000},
                 "newest checkpoints that stay");
-  train.choice("recompute", &RunTrain::recompute,
-               Choices<RecomputePolicy>{
-                   {{"none", RecomputePolicy::none}, {"block", RecomputePolicy::block}}},
-               "run blocks a second time instead of keeping their activations");
+  train.choice(
+      "recompute", &RunTrain::recompute, recompute_choices(),
+      "what backward makes again instead of keeping it: inputs of layers, or whole blocks");
   train.choice(
       "deterministic", &RunTrain::deterministic,
       Choices<Determinism>{{{"ranks", Determinism::ranks}, {"global", Determinism::global}}},

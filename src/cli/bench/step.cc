@@ -31,7 +31,7 @@ struct BenchStepArgs {
   MachineFlags machine;
   int64_t steps = BenchShape{}.steps;
   std::string probe;  ///< empty: none
-  bool recompute = false;
+  RecomputePolicy recompute = RecomputePolicy::none;
   bool json = false;
 };
 
@@ -123,7 +123,7 @@ void bench_step(BenchStepArgs args) {
   const Threads threads = args.machine.use();
   Comm& ranks = world();
   Run run(make_backend(args.machine.backend, threads, args.machine.thread_order), kSeed, 0, &ranks);
-  Model model(run, config, recipe, args.recompute ? RecomputePolicy::block : RecomputePolicy::none);
+  Model model(run, config, recipe, args.recompute);
   const BenchShape shape{.batch = args.step.batch,
                          .length = args.step.length,
                          .steps = args.steps,
@@ -159,6 +159,19 @@ void bench_step(BenchStepArgs args) {
   print("{}", time_table(result.seconds_by_kind, {{"rest", result.rest_seconds()}}));
 }
 
+void add_recompute(Flags& flags, RecomputePolicy& recompute) {
+  const Choices<RecomputePolicy> choices = recompute_choices();
+  const std::vector<std::string_view> names = choices.names();
+  flags
+      .read_option("--recompute WORD",
+                   fmt::format("what backward makes again: {}; default none", one_of(names)),
+                   [&recompute, choices](const std::string& word) {
+                     for (const auto& [name, policy] : choices.items)
+                       if (name == word) recompute = policy;
+                   })
+      .one_of(std::vector<std::string>(names.begin(), names.end()));
+}
+
 void declare_bench_step(Flags flags, BenchStepArgs& args) {
   args.step.declare(flags);
   add_recipe(flags, args.recipe);
@@ -166,7 +179,7 @@ void declare_bench_step(Flags flags, BenchStepArgs& args) {
   flags.setting("--steps", args.steps, "timed steps, after 2 others").range(1, 1 << 20);
   flags.option("--probe FILE", args.probe,
                "what benchmarks/card/probe found of a card: the share of its limit");
-  flags.flag("--recompute", args.recompute, "recompute blocks in the backward pass");
+  add_recompute(flags, args.recompute);
   args.machine.declare(flags);
   flags.flag("--json", args.json, "print one JSON object");
 }
