@@ -261,6 +261,11 @@ inline void check(const Case& c, int card_every = 1) {
       {.card_every = card_every, .multiplies = true});
 }
 
+/// All that differ in attention of tensors in these numbers.
+inline std::vector<Target> targets_of(Storage storage) {
+  return storage == Storage::bf16 ? targets() : targets_without_units();
+}
+
 /// Matrix units, which add with twice the error of FP32 for each product (backend/sum_bound.h):
 /// tensors of BF16 whose results are FP32, so that no rounding hides what they lose.
 inline void check_units(Case c) {

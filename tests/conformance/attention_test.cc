@@ -102,7 +102,7 @@ TEST(Conformance, CachedAttentionEqualsWholeAttention) {
   for (const int64_t window : {0, 1, 6, 16, 33, 64})
     for (const auto& [storage, probabilities] : kNumbers) {
       const Inputs x({with_window(whole, window), storage, 3, 0, probabilities});
-      for (const Target& target : targets()) expect_cached_equals_whole(target, x);
+      for (const Target& target : targets_of(storage)) expect_cached_equals_whole(target, x);
     }
 }
 
@@ -116,7 +116,7 @@ TEST(Conformance, AttentionDoesNotSeeTheFuture) {
         Inputs x({with_heads_for(storage, s), storage, 2, 0, probabilities});
         (in_values ? x.v : x.k).at(bad, 7) = std::numeric_limits<float>::quiet_NaN();
         const Forward known = forward({reference(), storage}, x);
-        for (const Target& target : targets()) {
+        for (const Target& target : targets_of(storage)) {
           SCOPED_TRACE(
               fmt::format("{} NaN {} {}", target.label(), in_values ? "value" : "key", bad));
           const Results got = run({backend_of(target), storage}, x, known);
@@ -136,7 +136,7 @@ TEST(Conformance, AttentionBackwardKeepsNanToTheKeysSeen) {
       Inputs x({with_heads_for(storage, s), storage, 2, 0, probabilities});
       x.q.at(bad, 7) = std::numeric_limits<float>::quiet_NaN();
       const Forward known = forward({reference(), storage}, x);
-      for (const Target& target : targets()) {
+      for (const Target& target : targets_of(storage)) {
         SCOPED_TRACE(fmt::format("{} NaN query {}", target.label(), bad));
         const Results got = run({backend_of(target), storage}, x, known);
         for (int64_t j = 0; j < s.length; ++j) {

@@ -43,7 +43,7 @@ void expect_same(const Results& got, const Results& want) {
 /// Each target and `ref`.
 void on_every_place(const std::function<void(const Place&)>& test) {
   test({reference()});
-  for (const Target& target : targets()) {
+  for (const Target& target : targets_without_units()) {
     SCOPED_TRACE(target.label());
     test({backend_of(target)});
   }

@@ -87,6 +87,14 @@ inline std::vector<Target> targets(const std::vector<Isa>& isas = supported_isas
   return all;
 }
 
+/// The same but for cards with matrix units: where nothing of BF16 or fewer bits is multiplied
+/// these run the kernels of the card without.
+inline std::vector<Target> targets_without_units(const std::vector<Isa>& isas = supported_isas()) {
+  std::vector<Target> all = targets(isas);
+  std::erase_if(all, [](const Target& target) { return has_units(target.backend); });
+  return all;
+}
+
 /// What takes part in a call of `conform`.
 struct Turns {
   int card_every = 1;  ///< an emulated card does in one of so many calls

@@ -188,7 +188,7 @@ TEST(Conformance, Norms) {
 TEST(Conformance, NormsLetNanThrough) {
   Matrix x = Matrix(3, 33).fill_uniform(20);
   x.at(1, 17) = std::numeric_limits<float>::quiet_NaN();
-  for (const Target& target : targets())
+  for (const Target& target : targets_without_units())
     for (const Storage storage : kStorages)
       for (const NormKind kind : {NormKind::rms, NormKind::layer}) {
         SCOPED_TRACE(fmt::format("{} {}", target.label(), name_of(storage)));
@@ -237,7 +237,7 @@ Results norms_of_heads(const Place& with, int64_t heads, bool at_once) {
 
 // dgain is rounded head by head, or once: |dy| <= 1 and |h| <= sqrt(18) of 5 · heads values.
 TEST(Conformance, NormsOfHeadsAtOnce) {
-  for (const Target& target : targets())
+  for (const Target& target : targets_without_units())
     for (const Storage storage : kStorages)
       for (const int64_t heads : {2, 3}) {
         SCOPED_TRACE(fmt::format("{} {} {} heads", target.label(), name_of(storage), heads));

@@ -163,8 +163,7 @@ void add_recompute(Flags& flags, RecomputePolicy& recompute) {
   const Choices<RecomputePolicy> choices = recompute_choices();
   const std::vector<std::string_view> names = choices.names();
   flags
-      .read_option("--recompute WORD",
-                   fmt::format("what backward makes again: {}; default none", one_of(names)),
+      .read_option("--recompute WORD", "what backward makes again; default none",
                    [&recompute, choices](const std::string& word) {
                      for (const auto& [name, policy] : choices.items)
                        if (name == word) recompute = policy;

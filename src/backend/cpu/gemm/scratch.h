@@ -73,8 +73,7 @@ struct Shared {
 struct Local {
   Panel right;
   float* acc = nullptr;
-  float* sums = nullptr;
-  double* group = nullptr;
+  float* sums = nullptr;  ///< of a segment alone; Sum::groups: of the blocks of a group
   int32_t* totals = nullptr;
   float* widened = nullptr;  ///< Job::may_flush: a piece of both panels as FP32
 
@@ -89,12 +88,10 @@ struct Local {
     if (job.words != 0 && job.rule.sum == Sum::groups)
       right.factors = carver.take<uint32_t>(job.segments(job.block_k) * cols);
     acc = carver.take<float>(tile);
-    sums = carver.take<float>(tile);
-    group = carver.take<double>(tile);
+    sums = carver.take<float>(job.rule.sum == Sum::groups ? kGroupBlocks * tile : tile);
     totals = carver.take<int32_t>(tile);
     right.smallest = carver.take<uint32_t>(1);
     if (job.may_flush) widened = carver.take<float>(kWidenedK * (job.kernel.rows + cols));
-    std::memset(group, 0, static_cast<size_t>(tile) * sizeof(double));
   }
 };
 

@@ -55,14 +55,13 @@ struct Tile {
   }
 
   // The sums of one segment alone, as FP32.
-  void sum_alone(const SegmentRun& segment) const {
+  void sum_alone(const SegmentRun& segment, float* sums) const {
     if (!job.has_integers())
-      return job.chains().chain(segment.count, segment.a, segment.b, {},
-                                {local.sums, shape().cols});
+      return job.chains().chain(segment.count, segment.a, segment.b, {}, {sums, shape().cols});
     const auto tile_values = static_cast<size_t>(shape().rows) * static_cast<size_t>(shape().cols);
     std::memset(local.totals, 0, tile_values * sizeof(int32_t));
     job.dots().plain(segment, local.totals);
-    convert_sums(shape(), local.totals, local.sums);
+    convert_sums(shape(), local.totals, sums);
   }
 
   // Adds segments that end before `k`; the last ones, whose run gets the factor, leave the sums
@@ -96,13 +95,15 @@ struct Tile {
 
 // Four blocks of scales of their own: in FP64, rounded once. [formats.md §9]
 void sum_unaligned_group(Tile& tile, int64_t k, int64_t end) {
-  const int64_t segment = tile.job.rule.segment;
-  for (; k < end; k += segment) {
-    const SegmentRun block = tile.run(k, std::min(segment, end - k), 1, k / segment);
-    tile.sum_alone(block);
-    add_to_group(tile.shape(), tile.local.group, tile.local.sums, block.scales);
-  }
-  add_group(tile.shape(), tile.take(), tile.local.group);
+  const int64_t segment = tile.job.rule.segment, first = k / segment;
+  const int64_t values = int64_t{tile.shape().rows} * tile.shape().cols;
+  int64_t blocks = 0;
+  for (; k < end; k += segment, ++blocks)
+    tile.sum_alone(tile.run(k, std::min(segment, end - k), 1, first + blocks),
+                   tile.local.sums + blocks * values);
+  add_group(tile.shape(), blocks, tile.take(), tile.local.sums,
+            {.left = tile.a.scales + first * tile.shape().rows,
+             .right = tile.local.right.scales + first * tile.shape().cols});
 }
 
 void sum_in_groups(Tile& tile) {
@@ -134,7 +135,7 @@ void sum_one_by_one(Tile& tile) {
     const int64_t plain = tile.job.rounds_products ? 0 : tile.plain_from(s);
     if (!any_scale && plain == 0) {
       const SegmentRun run = tile.run(k, length, 1, s);
-      tile.sum_alone(run);
+      tile.sum_alone(run, tile.local.sums);
       add_scalbn(tile.shape(), tile.take(), tile.local.sums, run.scales);
       k += length;
       ++s;

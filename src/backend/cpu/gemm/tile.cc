@@ -1,5 +1,7 @@
 #include "backend/cpu/gemm/tile.h"
 
+#include <type_traits>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/gemm/tile.cc"
 #include <hwy/foreach_target.h>
@@ -53,25 +55,35 @@ void AddScalbn(const TileShape& shape, float* acc, const float* sums, const Segm
   });
 }
 
-void AddToGroup(const TileShape& shape, double* group, const float* sums,
-                const SegmentScales& scales) {
+// Right scales stay in registers over the rows.
+template <class Blocks>
+HWY_INLINE void AddBlocks(const TileShape& shape, Blocks blocks, float* acc, const float* sums,
+                          const SegmentScales& scales) {
   const DN d;
   const DD dd;
-  ForVectors(d, shape, scales, [=](int at, VN left, VN right) HWY_ATTR {
-    const auto power = hn::Mul(hn::PromoteTo(dd, left), hn::PromoteTo(dd, right));
-    const auto product = hn::Mul(hn::PromoteTo(dd, hn::LoadU(d, sums + at)), power);
-    hn::StoreU(hn::Add(hn::LoadU(dd, group + at), product), dd, group + at);
-  });
+  for (int j = 0; j < shape.cols; j += static_cast<int>(hn::Lanes(d))) {
+    hn::Vec<DD> right[kGroupBlocks];
+    for (int64_t b = 0; b < blocks; ++b)
+      right[b] = hn::PromoteTo(dd, hn::LoadU(d, scales.right + b * shape.cols + j));
+    for (int i = 0; i < shape.rows; ++i) {
+      const int at = i * shape.cols + j;
+      auto sum = hn::Zero(dd);
+      for (int64_t b = 0; b < blocks; ++b) {
+        const auto left = hn::Set(dd, static_cast<double>(scales.left[b * shape.rows + i]));
+        const auto of_block = hn::LoadU(d, sums + b * shape.rows * shape.cols + at);
+        sum = hn::Add(sum, hn::Mul(hn::PromoteTo(dd, of_block), hn::Mul(left, right[b])));
+      }
+      hn::StoreU(hn::Add(hn::LoadU(d, acc + at), RoundToFp32(sum)), d, acc + at);
+    }
+  }
 }
 
-void AddGroup(const TileShape& shape, float* acc, double* group) {
-  const DN d;
-  const DD dd;
-  for (int at = 0; at < shape.rows * shape.cols; at += static_cast<int>(hn::Lanes(d))) {
-    const VN sum = RoundToFp32(hn::LoadU(dd, group + at));
-    hn::StoreU(hn::Add(hn::LoadU(d, acc + at), sum), d, acc + at);
-    hn::StoreU(hn::Zero(dd), dd, group + at);
-  }
+void AddGroup(const TileShape& shape, int64_t blocks, float* acc, const float* sums,
+              const SegmentScales& scales) {
+  if (blocks == kGroupBlocks)
+    AddBlocks(shape, std::integral_constant<int64_t, kGroupBlocks>(), acc, sums, scales);
+  else
+    AddBlocks(shape, blocks, acc, sums, scales);
 }
 
 void AddIntegers(const TileShape& shape, int32_t* totals, const float* sums) {
@@ -181,7 +193,6 @@ HWY_AFTER_NAMESPACE();
 namespace ng::cpu {
 
 HWY_EXPORT(AddScalbn);
-HWY_EXPORT(AddToGroup);
 HWY_EXPORT(AddGroup);
 HWY_EXPORT(AddIntegers);
 HWY_EXPORT(ConvertSums);
@@ -194,13 +205,9 @@ void add_scalbn(const TileShape& shape, float* acc, const float* sums,
   HWY_DYNAMIC_DISPATCH(AddScalbn)(shape, acc, sums, scales);
 }
 
-void add_to_group(const TileShape& shape, double* group, const float* sums,
-                  const SegmentScales& scales) {
-  HWY_DYNAMIC_DISPATCH(AddToGroup)(shape, group, sums, scales);
-}
-
-void add_group(const TileShape& shape, float* acc, double* group) {
-  HWY_DYNAMIC_DISPATCH(AddGroup)(shape, acc, group);
+void add_group(const TileShape& shape, int64_t blocks, float* acc, const float* sums,
+               const SegmentScales& scales) {
+  HWY_DYNAMIC_DISPATCH(AddGroup)(shape, blocks, acc, sums, scales);
 }
 
 void add_integers(const TileShape& shape, int32_t* totals, const float* sums) {

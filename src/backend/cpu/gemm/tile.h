@@ -17,12 +17,10 @@ struct TileShape {
 /// acc = fl32(acc + scalbn(fl32(sums · m), e)): any scales, NaN included.
 void add_scalbn(const TileShape& shape, float* acc, const float* sums, const SegmentScales& scales);
 
-/// group += sums · left · right in FP64
-void add_to_group(const TileShape& shape, double* group, const float* sums,
-                  const SegmentScales& scales);
-
-/// acc = fl32(acc + fl32(group)); group = 0
-void add_group(const TileShape& shape, float* acc, double* group);
+/// acc = fl32(acc + fl32(Σ sums · left · right)), added in FP64 over the `blocks` blocks of a
+/// group: sums (blocks, rows · cols), their scales (blocks, rows) and (blocks, cols).
+void add_group(const TileShape& shape, int64_t blocks, float* acc, const float* sums,
+               const SegmentScales& scales);
 
 /// Integer sums below 2^24 in FP32 to int32 totals.
 void add_integers(const TileShape& shape, int32_t* totals, const float* sums);
