@@ -73,7 +73,14 @@ Isa fastest_isa() {
 constexpr int kNotForced = -1;
 std::atomic<int> forced_isa = kNotForced;
 
+bool has_conversion() {
+  __builtin_cpu_init();
+  return has_avx512_vnni() && has_avx512_bf16();
+}
+
 }  // namespace
+
+std::atomic<bool> detail::converts_to_bf16 = has_conversion();
 
 std::string_view name_of(Isa isa) { return row_of(isa).name; }
 
@@ -94,6 +101,7 @@ void force_isa(Isa isa) {
   hwy::SetSupportedTargetsForTest(row.target);
   hwy::GetChosenTarget().Update(row.target);
   forced_isa = static_cast<int>(isa);
+  detail::converts_to_bf16 = isa >= Isa::avx512vnni && has_conversion();
 }
 
 void force_isa(std::string_view name) {

@@ -1,6 +1,7 @@
 // Which instruction set the kernels use. The bits do not depend on it (docs/architecture.md).
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,15 @@ void force_isa(std::string_view name);
 /// Whether this CPU permutes vectors and adds their integers on units beside those that multiply:
 /// AMD's. Intel's share theirs.
 [[nodiscard]] bool permutes_beside_products();
+
+namespace detail {
+extern std::atomic<bool> converts_to_bf16;
+}
+/// Whether one instruction rounds a vector of FP32 to BF16: with the sets from avx512vnni on, where
+/// the CPU has it. It takes subnormals for zeros. Asked for every vector.
+[[nodiscard]] inline bool converts_to_bf16() {
+  return detail::converts_to_bf16.load(std::memory_order_relaxed);
+}
 
 /// CPU feature flags that matter here and are present: "avx2 fma avx512f avx512_vnni ...".
 [[nodiscard]] std::string cpu_features();

@@ -7,6 +7,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "backend/cpu/simd/bf16-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -140,6 +142,10 @@ HWY_INLINE void StoreOutput(D d, hn::Vec<D> value, bool to_bf16, float* y) {
 }
 template <class D>
 HWY_INLINE void StoreOutput(D d, hn::Vec<D> value, bool, Bf16* y) {
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (hn::MaxLanes(D()) == kLanes)
+    if (StoreConverted(value.raw, y)) return;
+#endif
   const hn::RebindToSigned<D> di;
   const hn::Rebind<uint16_t, D> half;
   // As signed words, whose upper halves are zero, so that nothing saturates.

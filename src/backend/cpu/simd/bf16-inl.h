@@ -10,6 +10,7 @@
 #endif
 
 #include "backend/cpu/simd/lanes-inl.h"
+#include "base/isa.h"
 #include "math/bf16.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -60,8 +61,25 @@ NG_VECTOR_INLINE F16 Load16(const Bf16* from, int64_t count) {
   return Load16(padded);
 }
 
+#if HWY_TARGET == HWY_AVX3
+/// Sixteen values as BF16 by the CPU's own conversion, where it has one and no value is subnormal
+/// or zero; false: nothing was stored.
+NG_VECTOR_INLINE bool StoreConverted(__m512 x, Bf16* to) {
+  if (!converts_to_bf16()) return false;
+  const __m512i exponent = _mm512_set1_epi32(0x7F800000);
+  if (_mm512_testn_epi32_mask(_mm512_castps_si512(x), exponent) != 0) return false;
+  __m256i narrow;
+  __asm__("vcvtneps2bf16 %1, %0" : "=v"(narrow) : "v"(x));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), narrow);
+  return true;
+}
+#endif
+
 /// Sixteen values as BF16, rounded as RoundToBf16 does.
 NG_VECTOR_INLINE void Store16(const F16& v, Bf16* to) {
+#if HWY_TARGET == HWY_AVX3
+  if (StoreConverted(v.part[0].raw, to)) return;
+#endif
   const U16 nearest = NearestBf16(v);
 #if HWY_TARGET == HWY_AVX3
   const hn::ScalableTag<uint16_t> d;

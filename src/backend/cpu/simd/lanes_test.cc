@@ -1,6 +1,7 @@
 // The lanes give the same bits on every instruction set, and the tree is the one of recipes.md §0.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -174,6 +175,23 @@ TEST_F(Lanes, Bf16InMemoryIsTheUpperHalf) {
         EXPECT_EQ(narrow[l].bits, to_bf16(x[i + l]).bits) << name_of(isa) << " " << x[i + l];
         EXPECT_EQ(bits_of(wide[l]), uint32_t{narrow[l].bits} << 16);
       }
+    }
+  }
+}
+
+// Vectors without subnormals and zeros too, which a CPU's own conversion may take.
+TEST_F(Lanes, Bf16InMemoryIsTheNearestOfEveryBinade) {
+  constexpr uint32_t kStep = 16411;
+  for (const Isa isa : supported_isas()) {
+    force_isa(isa);
+    for (uint64_t bits = 0; bits < uint64_t{1} << 32; bits += 16 * kStep) {
+      std::array<float, 16> x;
+      std::array<Bf16, 16> narrow;
+      for (uint64_t l = 0; l < 16; ++l)
+        x[l] = std::bit_cast<float>(static_cast<uint32_t>(bits + l * kStep));
+      HWY_DYNAMIC_DISPATCH(NarrowPartial)(x.data(), narrow.data(), 16);
+      for (size_t l = 0; l < 16; ++l)
+        ASSERT_EQ(narrow[l].bits, to_bf16(x[l]).bits) << name_of(isa) << " " << x[l];
     }
   }
 }
