@@ -96,7 +96,8 @@ Linear Builder::make_linear(const std::string& name, int64_t block, Parameter& w
            .phases = std::move(phases),
            .noise = noise_of(place),
            .trained = trained_layer(name),
-           .keeps_operands = sources_.keeps_operands}};
+           // The head, which DPO passes through twice, makes dgrad's right behind fprop's.
+           .keeps_operands = sources_.keeps_operands && block >= 0}};
 }
 
 Linear Builder::linear(const std::string& name, int64_t block) const {

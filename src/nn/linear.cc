@@ -256,8 +256,7 @@ void Linear::make_gradient_operands(Run& run, Source& dy) const {
 
 bool Linear::reads_kept_input(const Run& run, int64_t rows, const ElementFormat& element) const {
   constexpr OperandRole kRole = OperandRole::wgrad_input;
-  if (!keeps_operands_ || run.tensor_group().ranks() > 1 || is_frozen() || adapter_ ||
-      dgrad_reads_input() || is_from_fprop(kRole))
+  if (!keeps_operands_ || is_frozen() || adapter_ || dgrad_reads_input() || is_from_fprop(kRole))
     return false;
   for (const OperandRole role : {OperandRole::fprop_input, kRole})
     if (cast(role).scaling == Scaling::delayed ||        // made at every request

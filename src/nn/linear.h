@@ -53,7 +53,8 @@ class Linear {
     /// That layer of the model that is trained, where this one is of a model that is evaluated
     /// beside it: the state of its quantizers is that one's, which outlives this.
     const Linear* trained = nullptr;
-    /// What the backward pass reads of x and W is made with what the forward pass does, and kept.
+    /// What the backward pass reads of x and W is made with what the forward pass does, and kept,
+    /// where it takes fewer bytes than they do and no ranks divide the layer.
     bool keeps_operands = false;
   };
   Linear(Run& run, Parts parts);
@@ -90,7 +91,8 @@ class Linear {
   void make_gradient_operands(Run& run, Source& dy) const;
 
   /// Whether backward reads of x no more than wgrad's operand, and that takes fewer bytes than x
-  /// of so many rows as `element`: then forward may keep it in place of x.
+  /// of so many rows as `element`: then forward may keep it in place of x. Of a layer that no ranks
+  /// divide.
   [[nodiscard]] bool reads_kept_input(const Run& run, int64_t rows,
                                       const ElementFormat& element) const;
   /// Makes the operands of x for fprop() and, to be kept, for wgrad() at once, which may spare

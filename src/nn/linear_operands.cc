@@ -202,12 +202,15 @@ void Linear::pass_weight(Run& run, BackwardProduct& product) {
 
 bool Linear::makes_both_of_weight(const Run& run) const {
   if (!keeps_operands_ || !run.saving() || run.evaluating() || noise_ ||
-      is_from_fprop(OperandRole::dgrad_weight))
+      run.tensor_group().ranks() > 1 || is_from_fprop(OperandRole::dgrad_weight))
     return false;
-  for (const OperandRole role : kOfWeight)
-    if (cast(role).scaling == Scaling::delayed || run.operand_bytes(spec(role, 0, run)) == 0 ||
-        takes_stored(spec(role, 0, run), weight_->weight.value.cast))
+  for (const OperandRole role : kOfWeight) {
+    const OperandSpec by = spec(role, 0, run);
+    const size_t bytes = run.operand_bytes(by);
+    if (cast(role).scaling == Scaling::delayed || takes_stored(by, weight_->weight.value.cast) ||
+        bytes == 0 || bytes >= weight_->value().bytes())
       return false;
+  }
   return true;
 }
 

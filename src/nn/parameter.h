@@ -61,7 +61,7 @@ struct Parameter {
   /// multiplied by.
   CastTensor noisy;
   Tensor noise_scales;
-  /// Operands that more than one GEMM of this step reads: fprop's, then dgrad's.
+  /// Operands that wait for a GEMM of this step, or for more than one: fprop's, then dgrad's.
   std::array<Prepared, 2> operands;
   /// Where these lie, where they outlive the step's program; null: in its memory.
   std::array<OperandMemory*, 2> operand_memory{};

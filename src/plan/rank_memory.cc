@@ -136,7 +136,10 @@ MemoryByKind RankPlan::share_of(int rank, MemoryByKind one, const StepSettings& 
 }
 
 MemoryPlan RankPlan::plan_of(int rank, const StepSettings& settings) const {
-  return plan_memory(backend_, model_, recipe_, RecomputePolicy::none, settings,
+  // What is divided here by its kind alone, and no ranks that divide layers keep operands.
+  const bool divides = layout_.tensor > 1 || stage_.of > 1;
+  const auto recompute = divides ? RecomputePolicy::inputs : RecomputePolicy::none;
+  return plan_memory(backend_, model_, recipe_, recompute, settings,
                      rank / static_cast<int>(layout_.tensor), layout_.data());
 }
 
