@@ -1,5 +1,6 @@
 """A Python environment with the programs that NarrowGauge is measured against."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -14,6 +15,12 @@ CPU_WHEELS = "https://download.pytorch.org/whl/cpu"  # a tenth of the size of th
 def has(python, modules):
     command = [python, "-c", "import " + ", ".join(modules)]
     return python.exists() and subprocess.run(command, capture_output=True).returncode == 0
+
+
+def output_of(command):
+    """What a command prints as JSON."""
+    return json.loads(subprocess.run([str(part) for part in command], check=True,
+                                     stdout=subprocess.PIPE).stdout)
 
 
 def peer_python(*modules):

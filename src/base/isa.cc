@@ -30,9 +30,15 @@ bool has_feature(int bit) {
 bool has_avx_vnni() { return has_feature(4); }
 bool has_avx512_vnni() { return __builtin_cpu_supports("avx512vnni"); }
 bool has_avx512_bf16() { return has_feature(5); }
-bool has_exact_bf16_dots() {
-  return has_avx512_vnni() && has_avx512_bf16() && bf16_dots_are_fmas();
+// Asked once, for force_isa is called often and asking costs as below.
+bool has_conversion_to_bf16() {
+  static const bool has = [] {
+    __builtin_cpu_init();
+    return has_avx512_vnni() && has_avx512_bf16();
+  }();
+  return has;
 }
+bool has_exact_bf16_dots() { return has_conversion_to_bf16() && bf16_dots_are_fmas(); }
 
 bool has_amx() { return has_avx512_vnni() && amx_state() == AmxState::works; }
 
@@ -73,14 +79,9 @@ Isa fastest_isa() {
 constexpr int kNotForced = -1;
 std::atomic<int> forced_isa = kNotForced;
 
-bool has_conversion() {
-  __builtin_cpu_init();
-  return has_avx512_vnni() && has_avx512_bf16();
-}
-
 }  // namespace
 
-std::atomic<bool> detail::converts_to_bf16 = has_conversion();
+std::atomic<bool> detail::converts_to_bf16 = has_conversion_to_bf16();
 
 std::string_view name_of(Isa isa) { return row_of(isa).name; }
 
@@ -101,7 +102,7 @@ void force_isa(Isa isa) {
   hwy::SetSupportedTargetsForTest(row.target);
   hwy::GetChosenTarget().Update(row.target);
   forced_isa = static_cast<int>(isa);
-  detail::converts_to_bf16 = isa >= Isa::avx512vnni && has_conversion();
+  detail::converts_to_bf16 = isa >= Isa::avx512vnni && has_conversion_to_bf16();
 }
 
 void force_isa(std::string_view name) {

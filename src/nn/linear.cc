@@ -24,6 +24,8 @@ void reset(Run& run, const DelayedScale& state, int history) {
   run.execute(Fill{.x = {state.history, 1, history, history}, .value = 0.0f});
 }
 
+constexpr std::array kOfInput = {OperandRole::fprop_input, OperandRole::wgrad_input};
+
 // Behind its GEMM.
 void finish(Run& run, const BackwardProduct& product) {
   if (product.passed) run.execute(*product.passed);
@@ -238,43 +240,39 @@ void Linear::wgrad(Run& run, const GradientTarget& target, Source& x, Source& dy
   finish(run, product);
 }
 
+bool Linear::can_make_both(const RolePair& roles) const {
+  return std::none_of(roles.begin(), roles.end(), [&](OperandRole role) {
+    return cast(role).scaling == Scaling::delayed ||        // made at every request
+           gemm_of(recipe(), role).center != Center::none;  // not of the source itself
+  });
+}
+
+void Linear::make_both(Run& run, const RolePair& roles, Source& source) const {
+  const Run::Place place = run.in(name_, name_of(roles[0]));
+  std::array by = {request(run, roles[0], source), request(run, roles[1], source)};
+  if (!source.knows_amax())
+    source.know_amax(amax_of_both(run, by[0].spec, by[1].spec, source.values()));
+  std::array<Tensor, 2> amax;  // of a whole that ranks divide
+  for (size_t i = 0; i < by.size(); ++i) know_amax(run, roles[i], source, by[i], amax[i]);
+  source.make_both(run, by[0], by[1]);
+}
+
 void Linear::make_gradient_operands(Run& run, Source& dy) const {
-  if (is_frozen()) return;  // there is one
-  for (const OperandRole role : {OperandRole::dgrad_grad, OperandRole::wgrad_grad})
-    if (cast(role).scaling == Scaling::delayed || dy.is_stored() ||  // made at every request
-        gemm_of(recipe(), role).center != Center::none)              // not of dy itself
-      return;
-  const Run::Place place = run.in(name_, name_of(OperandRole::dgrad_grad));
-  OperandRequest dgrad = request(run, OperandRole::dgrad_grad, dy),
-                 wgrad = request(run, OperandRole::wgrad_grad, dy);
-  if (!dy.knows_amax()) dy.know_amax(amax_of_both(run, dgrad.spec, wgrad.spec, dy.values()));
-  Tensor of_dgrad, of_wgrad;
-  know_amax(run, OperandRole::dgrad_grad, dy, dgrad, of_dgrad);
-  know_amax(run, OperandRole::wgrad_grad, dy, wgrad, of_wgrad);
-  dy.make_both(run, dgrad, wgrad);
+  constexpr RolePair kRoles = {OperandRole::dgrad_grad, OperandRole::wgrad_grad};
+  if (is_frozen() || dy.is_stored() || !can_make_both(kRoles)) return;  // frozen: there is one
+  make_both(run, kRoles, dy);
 }
 
 bool Linear::reads_kept_input(const Run& run, int64_t rows, const ElementFormat& element) const {
   constexpr OperandRole kRole = OperandRole::wgrad_input;
-  if (!keeps_operands_ || is_frozen() || adapter_ || dgrad_reads_input() || is_from_fprop(kRole))
+  if (!keeps_operands_ || is_frozen() || adapter_ || dgrad_reads_input() || is_from_fprop(kRole) ||
+      !can_make_both(kOfInput))
     return false;
-  for (const OperandRole role : {OperandRole::fprop_input, kRole})
-    if (cast(role).scaling == Scaling::delayed ||        // made at every request
-        gemm_of(recipe(), role).center != Center::none)  // not of x itself
-      return false;
   const size_t bytes = run.operand_bytes(spec(kRole, rows, run));
   return bytes > 0 && bytes < bytes_of(element, rows * inputs());
 }
 
-void Linear::make_input_operands(Run& run, Source& x) const {
-  const Run::Place place = run.in(name_, name_of(OperandRole::fprop_input));
-  OperandRequest fprop = request(run, OperandRole::fprop_input, x),
-                 wgrad = request(run, OperandRole::wgrad_input, x);
-  Tensor of_fprop, of_wgrad;
-  know_amax(run, OperandRole::fprop_input, x, fprop, of_fprop);
-  know_amax(run, OperandRole::wgrad_input, x, wgrad, of_wgrad);
-  x.make_both(run, fprop, wgrad);
-}
+void Linear::make_input_operands(Run& run, Source& x) const { make_both(run, kOfInput, x); }
 
 void Linear::show_kept_input(Run& run, const Source& x) const {
   show(run, OperandRole::wgrad_input, x.newest(), x.values());

@@ -172,6 +172,11 @@ class Linear {
   /// Where what an operand is made of lies in the whole that ranks divide, for its draws.
   void place_in_whole(OperandRole role, PrepareContext& context) const;
   [[nodiscard]] bool reads_amax(const Run& run, OperandRole role) const;
+  using RolePair = std::array<OperandRole, 2>;
+  /// Whether two operands of one source may be made at once.
+  [[nodiscard]] bool can_make_both(const RolePair& roles) const;
+  /// Makes them, of which the first gives the place its name.
+  void make_both(Run& run, const RolePair& roles, Source& source) const;
   /// Of a source, as its producer or the ranks that divide it know it; `keeps` the latter.
   void know_amax(Run& run, OperandRole role, const Source& source, OperandRequest& request,
                  Tensor& keeps) const;

@@ -219,15 +219,10 @@ void Linear::prepare_both_of_weight(Run& run) {
   const Stored from = stored_weight(run);
   const ReadableWeight weight = read_weight(run, from, false);
   std::array<OperandRequest, 2> by;
-  std::array<Tensor, 2> amax;  // of a whole that ranks divide
-  for (size_t i = 0; i < by.size(); ++i) {
+  for (size_t i = 0; i < by.size(); ++i)
     by[i] = {spec(kOfWeight[i], 0, run), context(kOfWeight[i], weight_->id, run)};
-    place_in_whole(kOfWeight[i], by[i].context);
-    share_amax(run, kOfWeight[i], weight.view, by[i], amax[i]);
-  }
-  const AmaxSlot alone = amax_of_both(run, by[0].spec, by[1].spec, weight.view);
-  for (OperandRequest& one : by)
-    if (alone) one.context.amax = alone.of(one.spec);
+  const AmaxSlot amax = amax_of_both(run, by[0].spec, by[1].spec, weight.view);
+  for (OperandRequest& one : by) one.context.amax = amax.of(one.spec);
   weight_->operands = prepare_operands(run, weight.copy, weight.view, by, weight_->operand_memory);
   for (size_t i = 0; i < by.size(); ++i) show(run, kOfWeight[i], weight_->operands[i], weight.view);
 }

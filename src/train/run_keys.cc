@@ -279,7 +279,8 @@ void add_house_keeping(Keys<RunConfig>& keys) {
   train.integer("keep_checkpoints", &RunTrain::keep_checkpoints, {1, 1'000'000},
                 "newest checkpoints that stay");
   train.choice(
-      "recompute", &RunTrain::recompute, recompute_choices(),
+      "recompute", &RunTrain::recompute,
+      Choices<RecomputePolicy>{{kRecomputeWords.begin(), kRecomputeWords.end()}},
       "what backward makes again instead of keeping it: inputs of layers, or whole blocks");
   train.choice(
       "deterministic", &RunTrain::deterministic,

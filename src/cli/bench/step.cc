@@ -160,15 +160,15 @@ void bench_step(BenchStepArgs args) {
 }
 
 void add_recompute(Flags& flags, RecomputePolicy& recompute) {
-  const Choices<RecomputePolicy> choices = recompute_choices();
-  const std::vector<std::string_view> names = choices.names();
+  std::vector<std::string> words;
+  for (const auto& row : kRecomputeWords) words.emplace_back(row.first);
   flags
       .read_option("--recompute WORD", "what backward makes again; default none",
-                   [&recompute, choices](const std::string& word) {
-                     for (const auto& [name, policy] : choices.items)
+                   [&recompute](const std::string& word) {
+                     for (const auto& [name, policy] : kRecomputeWords)
                        if (name == word) recompute = policy;
                    })
-      .one_of(std::vector<std::string>(names.begin(), names.end()));
+      .one_of(words);
 }
 
 void declare_bench_step(Flags flags, BenchStepArgs& args) {
