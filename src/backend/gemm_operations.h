@@ -31,6 +31,7 @@ struct FindOperandAmax {
   float* amax = nullptr;
   OperandSpec spec;
   ConstView source;
+  const float* mean = nullptr;  ///< as PrepareContext's
   void each_output(const auto& /* f */) const {}
 };
 

@@ -120,6 +120,9 @@ struct PrepareContext {
   /// Where the source's values are a stored tensor's elements without their scales: that tensor,
   /// whose scales the operand takes. Its cast is the operand's, without transform and prescale.
   ConstView stored{};
+  /// (1, columns of the source) FP32 that is taken off every row of it, of a backend that
+  /// takes_off_means() and an operand that has storage. null: nothing is.
+  const float* mean = nullptr;
 
   /// Draw groups of eight columns from one row of the whole tensor to the next, and that of the
   /// source's first element. [recipes.md §0]

@@ -78,13 +78,12 @@ struct AddColumnSums {
 };
 
 /// mean[c] of every column of x: the sum in FP64, token by token, over their number, rounded to
-/// FP32.
+/// FP32; `in_bf16`: that rounded to BF16.
 struct FindColumnMeans {
   static constexpr std::string_view kName = "find_column_means";
   static constexpr TimeKind kTime = TimeKind::quantize;
-  View mean;  ///< (1, cols) FP32
+  View mean, in_bf16;  ///< (1, cols) FP32
   ConstView x;
-  Compute round = Compute::fp32;  ///< bf16: rounded so behind it
   void each_output(const auto& f) const { f("mean", mean); }
 };
 

@@ -28,19 +28,23 @@ void KeptInput::keep(Run& run, Source& x) const {
   if (!run.saving() || !is_kept(run, x.values())) return;
   layers_.front().make_input_operands(run, x);
   for (const Linear& layer : layers_) layer.show_kept_input(run, x);
-  run.save(x.newest().storage);
+  const Source& kept = layers_.front().kept_input(run, x);
+  run.save(kept.newest().storage);
+  if (kept.mean()) run.save(kept.mean());
 }
 
 std::optional<Source> KeptInput::take(Run& run, const ConstView& like) const {
   if (!is_kept(run, like)) return {};
   const OperandRequest by = layers_.front().wgrad_input(run, like.rows, tensor_);
+  const Tensor mean =
+      layers_.front().is_centered(OperandRole::wgrad_input) ? run.restore() : Tensor();
   Prepared kept;
   kept.packed.spec = by.spec;
   kept.packed.bytes = run.operand_bytes(by.spec);
   kept.key = by.context.key;
   kept.storage = run.restore();
   kept.packed.storage = kept.storage.bytes();
-  return Source(std::move(kept), like.rows, tensor_);
+  return Source(std::move(kept), like.rows, tensor_, mean);
 }
 
 }  // namespace ng

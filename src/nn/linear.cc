@@ -240,33 +240,39 @@ void Linear::wgrad(Run& run, const GradientTarget& target, Source& x, Source& dy
   finish(run, product);
 }
 
-bool Linear::can_make_both(const RolePair& roles) const {
-  return std::none_of(roles.begin(), roles.end(), [&](OperandRole role) {
-    return cast(role).scaling == Scaling::delayed ||        // made at every request
-           gemm_of(recipe(), role).center != Center::none;  // not of the source itself
+bool Linear::is_centered(OperandRole role) const {
+  return gemm_of(recipe(), role).center != Center::none;
+}
+
+bool Linear::can_make_both(const Run& run, const RolePair& roles, int64_t rows) const {
+  return std::all_of(roles.begin(), roles.end(), [&](OperandRole role) {
+    if (cast(role).scaling == Scaling::delayed) return false;  // made at every request
+    return !is_centered(role) || takes_off_mean(run, spec(role, rows, run));
   });
 }
 
-void Linear::make_both(Run& run, const RolePair& roles, Source& source) const {
+void Linear::make_both(Run& run, const RolePair& roles, Source& whole) const {
   const Run::Place place = run.in(name_, name_of(roles[0]));
-  std::array by = {request(run, roles[0], source), request(run, roles[1], source)};
-  if (!source.knows_amax())
-    source.know_amax(amax_of_both(run, by[0].spec, by[1].spec, source.values()));
+  const std::array of = {&centered(run, roles[0], whole), &centered(run, roles[1], whole)};
+  std::array by = {request(run, roles[0], whole), request(run, roles[1], whole)};
+  if (!whole.knows_amax() && of[0] == of[1])
+    whole.know_amax(amax_of_both(run, by[0].spec, by[1].spec, whole.values()));
   std::array<Tensor, 2> amax;  // of a whole that ranks divide
-  for (size_t i = 0; i < by.size(); ++i) know_amax(run, roles[i], source, by[i], amax[i]);
-  source.make_both(run, by[0], by[1]);
+  for (size_t i = 0; i < by.size(); ++i) know_amax(run, roles[i], *of[i], by[i], amax[i]);
+  Source::make_both(run, of, by);
 }
 
 void Linear::make_gradient_operands(Run& run, Source& dy) const {
   constexpr RolePair kRoles = {OperandRole::dgrad_grad, OperandRole::wgrad_grad};
-  if (is_frozen() || dy.is_stored() || !can_make_both(kRoles)) return;  // frozen: there is one
+  if (is_frozen() || dy.is_stored() || !can_make_both(run, kRoles, dy.rows()))
+    return;  // frozen: there is one
   make_both(run, kRoles, dy);
 }
 
 bool Linear::reads_kept_input(const Run& run, int64_t rows, const ElementFormat& element) const {
   constexpr OperandRole kRole = OperandRole::wgrad_input;
   if (!keeps_operands_ || is_frozen() || adapter_ || dgrad_reads_input() || is_from_fprop(kRole) ||
-      !can_make_both(kOfInput))
+      !can_make_both(run, kOfInput, rows))
     return false;
   const size_t bytes = run.operand_bytes(spec(kRole, rows, run));
   return bytes > 0 && bytes < bytes_of(element, rows * inputs());
@@ -274,8 +280,13 @@ bool Linear::reads_kept_input(const Run& run, int64_t rows, const ElementFormat&
 
 void Linear::make_input_operands(Run& run, Source& x) const { make_both(run, kOfInput, x); }
 
-void Linear::show_kept_input(Run& run, const Source& x) const {
-  show(run, OperandRole::wgrad_input, x.newest(), x.values());
+Source& Linear::kept_input(Run& run, Source& x) const {
+  return centered(run, OperandRole::wgrad_input, x);
+}
+
+void Linear::show_kept_input(Run& run, Source& x) const {
+  const Source& kept = kept_input(run, x);
+  show(run, OperandRole::wgrad_input, kept.newest(), kept.origin());
 }
 
 Tensor Linear::forward(Run& run, Source& x) {

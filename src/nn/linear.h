@@ -99,7 +99,9 @@ class Linear {
   /// reading it twice; for layers with reads_kept_input().
   void make_input_operands(Run& run, Source& x) const;
   /// Shows the newest of x's operands as wgrad()'s, which has no values to compare it with.
-  void show_kept_input(Run& run, const Source& x) const;
+  void show_kept_input(Run& run, Source& x) const;
+  /// What the newest operand of x for wgrad() is made of: x, or x without its mean.
+  [[nodiscard]] Source& kept_input(Run& run, Source& x) const;
   /// Which of x's operands wgrad() reads.
   [[nodiscard]] OperandRequest wgrad_input(const Run& run, int64_t rows, uint32_t tensor) const {
     constexpr OperandRole kRole = OperandRole::wgrad_input;
@@ -153,6 +155,8 @@ class Linear {
     return delayed_[static_cast<size_t>(role)];
   }
   [[nodiscard]] const Operand& cast(OperandRole role) const;
+  /// Whether the mean of what an operand is made of goes into the GEMM apart. [linear.md 8]
+  [[nodiscard]] bool is_centered(OperandRole role) const;
   /// Of x as the forward GEMM read it, where that is all that backward reads of it; 0: it reads x
   /// itself.
   [[nodiscard]] int64_t columns_read() const {
@@ -173,17 +177,17 @@ class Linear {
   void place_in_whole(OperandRole role, PrepareContext& context) const;
   [[nodiscard]] bool reads_amax(const Run& run, OperandRole role) const;
   using RolePair = std::array<OperandRole, 2>;
-  /// Whether two operands of one source may be made at once.
-  [[nodiscard]] bool can_make_both(const RolePair& roles) const;
+  /// Whether two operands of one source of so many rows may be made at once.
+  [[nodiscard]] bool can_make_both(const Run& run, const RolePair& roles, int64_t rows) const;
   /// Makes them, of which the first gives the place its name.
   void make_both(Run& run, const RolePair& roles, Source& source) const;
   /// Of a source, as its producer or the ranks that divide it know it; `keeps` the latter.
-  void know_amax(Run& run, OperandRole role, const Source& source, OperandRequest& request,
+  void know_amax(Run& run, OperandRole role, Source& source, OperandRequest& request,
                  Tensor& keeps) const;
   /// Of a whole that ranks divide, where the operand's scale is made of it; `keeps` it.
   void share_amax(Run& run, OperandRole role, const ConstView& values, OperandRequest& request,
                   Tensor& keeps) const;
-  void show(Run& run, OperandRole role, const Prepared& made, const ConstView& source) const;
+  void show(Run& run, OperandRole role, const Prepared& made, const OperandOrigin& origin) const;
   /// Whether ranks that divide layers have parts of this operand; else all have the same.
   [[nodiscard]] bool is_part(OperandRole role) const;
   [[nodiscard]] TimeKind time_of(TimeKind own) const { return time_.value_or(own); }

@@ -33,7 +33,7 @@ OperandSpec column_of(const ConstView& row, Side side) {
 Source& Linear::centered(Run& run, OperandRole role, Source& source) const {
   const GemmRecipe& gemm = gemm_of(recipe(), role);
   if (gemm.center == Center::none) return source;
-  return source.centered(run, mean_of(gemm, role)).rest;
+  return source.centered(run, mean_of(gemm, role));
 }
 
 Tensor Linear::product_of_mean(Run& run, OperandRole role, Source& source,
@@ -41,7 +41,7 @@ Tensor Linear::product_of_mean(Run& run, OperandRole role, Source& source,
   const GemmRecipe& gemm = gemm_of(recipe(), role);
   if (gemm.center == Center::none) return {};
   const Run::Place place = run.in(name_, "mean");
-  const Tensor& mean = source.centered(run, mean_of(gemm, role)).mean;
+  const Tensor& mean = source.centered(run, mean_of(gemm, role)).mean();
   OperandRequest by{spec(role, 1, run), {}};
   by.spec.cast = cast_of_mean(gemm, by.spec.cast);
   Tensor amax;
@@ -60,8 +60,8 @@ Tensor Linear::product_of_mean(Run& run, OperandRole role, Source& source,
 void Linear::add_means(Run& run, const View& dw, Source& x, Source& dy) const {
   const GemmRecipe& gemm = recipe().wgrad;
   if (gemm.center == Center::none) return;
-  const Tensor& of_dy = dy.centered(run, mean_of(gemm, OperandRole::wgrad_grad)).mean;
-  const Tensor& of_x = x.centered(run, mean_of(gemm, OperandRole::wgrad_input)).mean;
+  const Tensor& of_dy = dy.centered(run, mean_of(gemm, OperandRole::wgrad_grad)).mean();
+  const Tensor& of_x = x.centered(run, mean_of(gemm, OperandRole::wgrad_input)).mean();
   const Tensor scaled = run.tensor(1, of_dy.view().cols, fp32_format());
   run.execute(Combine{.y = scaled, .x = of_dy.view(), .a = static_cast<float>(dy.rows()), .b = 0});
   const Prepared a =

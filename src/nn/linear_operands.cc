@@ -82,8 +82,9 @@ PrepareContext Linear::context(OperandRole role, uint32_t tensor, const Run& run
   return context;
 }
 
-void Linear::show(Run& run, OperandRole role, const Prepared& made, const ConstView& source) const {
-  run.show_operand(made.packed, source, name_, name_of(role));
+void Linear::show(Run& run, OperandRole role, const Prepared& made,
+                  const OperandOrigin& origin) const {
+  run.show_operand(made.packed, origin, name_, name_of(role));
 }
 
 OperandRequest Linear::request(const Run& run, OperandRole role, const Source& source) const {
@@ -107,7 +108,7 @@ void Linear::place_in_whole(OperandRole role, PrepareContext& context) const {
 }
 
 bool Linear::reads_amax(const Run& run, OperandRole role) const {
-  return run.tensor_group().ranks() == 1 && gemm_of(recipe(), role).center == Center::none &&
+  return run.tensor_group().ranks() == 1 && !is_centered(role) &&
          is_scaled_by_source(operand_form(recipe(), role));
 }
 
@@ -125,16 +126,17 @@ bool Linear::reads_amax_of_gradient(const Run& run) const {
          (!is_frozen() && reads_amax(run, OperandRole::wgrad_grad));
 }
 
-void Linear::know_amax(Run& run, OperandRole role, const Source& source, OperandRequest& request,
+void Linear::know_amax(Run& run, OperandRole role, Source& source, OperandRequest& request,
                        Tensor& keeps) const {
   request.context.amax = source.amax_for(request.spec);
-  if (request.context.amax == nullptr) share_amax(run, role, source.values(), request, keeps);
+  if (request.context.amax != nullptr || source.is_stored()) return;
+  share_amax(run, role, source.values_for(run, request.spec, request.context), request, keeps);
 }
 
 void Linear::share_amax(Run& run, OperandRole role, const ConstView& values,
                         OperandRequest& request, Tensor& keeps) const {
   if (!is_part(role)) return;
-  keeps = amax_of_group(run, request.spec, values);
+  keeps = amax_of_group(run, request.spec, values, request.context.mean);
   if (keeps) request.context.amax = keeps.view().as<float>().data;
 }
 
@@ -145,7 +147,7 @@ const Prepared& Linear::activation(Run& run, OperandRole role, Source& whole) {
   Tensor amax;
   if (!source.has_operand(by.spec, by.context.key)) know_amax(run, role, source, by, amax);
   const Prepared& made = source.operand(run, by.spec, by.context);
-  if (source.has_values() && !source.is_taken_by(by.spec)) show(run, role, made, source.values());
+  if (source.has_values() && !source.is_taken_by(by.spec)) show(run, role, made, source.origin());
   return made;
 }
 
@@ -224,7 +226,8 @@ void Linear::prepare_both_of_weight(Run& run) {
   const AmaxSlot amax = amax_of_both(run, by[0].spec, by[1].spec, weight.view);
   for (OperandRequest& one : by) one.context.amax = amax.of(one.spec);
   weight_->operands = prepare_operands(run, weight.copy, weight.view, by, weight_->operand_memory);
-  for (size_t i = 0; i < by.size(); ++i) show(run, kOfWeight[i], weight_->operands[i], weight.view);
+  for (size_t i = 0; i < by.size(); ++i)
+    show(run, kOfWeight[i], weight_->operands[i], {weight.view, {}});
 }
 
 Prepared Linear::weight_operand(Run& run, OperandRole role) {
@@ -259,7 +262,7 @@ Prepared Linear::weight_operand(Run& run, OperandRole role) {
     share_amax(run, role, weight.view, by, amax);
   Prepared made = prepare_operand(run, weight.copy, weight.view, asked, by.context,
                                   weight_->operand_memory[of_role]);
-  if (!is_stored) show(run, role, made, weight.view);
+  if (!is_stored) show(run, role, made, {weight.view, {}});
   // What is read in place in memory of the step ends with the step's program.
   const bool ends_with_step = made.source && weight_->operand_memory[of_role] != nullptr;
   if (again_this_step && !ends_with_step) kept = made;

@@ -33,6 +33,10 @@ Prepared reserve_operand(Run& run, const Tensor& owner, const OperandSpec& spec,
 
 }  // namespace
 
+bool takes_off_mean(const Run& run, const OperandSpec& spec) {
+  return run.backend().takes_off_means() && run.operand_bytes(spec) > 0;
+}
+
 CastTensor cast_tensor(Run& run, int64_t rows, int64_t cols, const Operand& cast, MemoryKind kind) {
   Tensor elements = run.tensor(rows, cols, *cast.element, kind), scales, level;
   if (!cast.is_unscaled()) {
@@ -59,9 +63,16 @@ CastTensor cast_tensor_of(const Operand& cast, Tensor elements, Tensor scales, T
 Source::Source(const CastTensor& stored, uint32_t tensor)
     : stored_(stored), tensor_(tensor), first_row_(0) {}
 
-Source::Source(Prepared operand, int64_t rows, uint32_t tensor) : tensor_(tensor), first_row_(0) {
+Source::Source(Prepared operand, int64_t rows, uint32_t tensor, const Tensor& mean)
+    : tensor_(tensor), first_row_(0) {
   values_.rows = rows;
-  next_slot() = std::move(operand);
+  if (!mean) {
+    next_slot() = std::move(operand);
+    return;
+  }
+  Source of_rest(std::move(operand), rows, tensor);
+  of_rest.mean_ = mean;
+  centered_[0] = std::make_shared<Source>(std::move(of_rest));
 }
 
 bool Source::is_taken_by(const OperandSpec& spec) const {
@@ -116,23 +127,35 @@ std::array<Prepared, 2> prepare_operands(Run& run, const Tensor& owner, ConstVie
   return made;
 }
 
-Centered& Source::centered(Run& run, Compute round) {
-  std::shared_ptr<Centered>& made = centered_[round == Compute::bf16 ? 1 : 0];
-  if (made) return *made;
+// Both roundings of one sum.
+void Source::find_means(Run& run) {
   const ConstView values = read(run, false);
-  Tensor mean = run.tensor(1, values.cols, fp32_format(), MemoryKind::operands);
-  Tensor rest = run.tensor(values.rows, values.cols, fp32_format(), MemoryKind::operands);
-  run.execute(FindColumnMeans{.mean = mean, .x = values, .round = round});
-  run.execute(SubtractRow{.y = rest, .x = values, .row = mean.view()});
-  const ConstView of_rest = rest.view();
-  made = std::make_shared<Centered>(Centered{mean, Source(rest, of_rest, tensor_, first_row_)});
+  std::array<Tensor, 2> means;
+  for (Tensor& mean : means) mean = run.tensor(1, values.cols, fp32_format(), MemoryKind::operands);
+  run.execute(FindColumnMeans{.mean = means[0], .in_bf16 = means[1], .x = values});
+  for (size_t i = 0; i < means.size(); ++i) {
+    centered_[i] = std::make_shared<Source>(owner_, values, tensor_, first_row_);
+    centered_[i]->mean_ = means[i];
+  }
+}
+
+Source& Source::centered(Run& run, Compute round) {
+  std::shared_ptr<Source>& made = centered_[round == Compute::bf16 ? 1 : 0];
+  if (!made) find_means(run);
   return *made;
 }
 
-void Source::make_both(Run& run, const OperandRequest& first, const OperandRequest& second) {
-  NG_CHECK(!stored_, rows());
-  for (Prepared& made : prepare_operands(run, owner_, values_, {first, second}))
-    next_slot() = std::move(made);
+void Source::make_both(Run& run, const std::array<Source*, 2>& sources,
+                       const std::array<OperandRequest, 2>& by) {
+  const Source& first = *sources[0];
+  std::array<OperandRequest, 2> requests = by;
+  for (size_t i = 0; i < by.size(); ++i) {
+    NG_CHECK(sources[i]->values_.data == first.values_.data && !sources[i]->stored_, first.rows());
+    requests[i].context.mean =
+        sources[i]->mean_ ? sources[i]->mean_.view().as<float>().data : nullptr;
+  }
+  std::array<Prepared, 2> made = prepare_operands(run, first.owner_, first.values_, requests);
+  for (size_t i = 0; i < made.size(); ++i) sources[i]->next_slot() = std::move(made[i]);
 }
 
 const Prepared* Source::find_operand(const OperandSpec& spec, const RandomKey& key) const {
@@ -144,15 +167,27 @@ const Prepared* Source::find_operand(const OperandSpec& spec, const RandomKey& k
 ConstView Source::values_for(Run& run, const OperandSpec& spec, PrepareContext& context) {
   const bool taken = is_taken_by(spec);
   if (taken) context.stored = stored_.view;
-  return read(run, taken);
+  const ConstView values = read(run, taken);
+  if (!mean_) return values;
+  if (takes_off_mean(run, spec)) {
+    context.mean = mean_.view().as<float>().data;
+    return values;
+  }
+  if (!rest_) {
+    rest_ = run.tensor(values.rows, values.cols, fp32_format(), MemoryKind::operands);
+    run.execute(SubtractRow{.y = rest_, .x = values, .row = mean_.view()});
+  }
+  return rest_.view();
 }
 
 const Prepared& Source::operand(Run& run, const OperandSpec& spec, const PrepareContext& context) {
   if (const Prepared* made = find_operand(spec, context.key)) return *made;
   PrepareContext by = context;
   const ConstView values = values_for(run, spec, by);
-  return next_slot() =
-             prepare_operand(run, is_taken_by(spec) ? elements_ : owner_, values, spec, by);
+  const Tensor& owner = is_taken_by(spec)             ? elements_
+                        : values.data == values_.data ? owner_
+                                                      : rest_;
+  return next_slot() = prepare_operand(run, owner, values, spec, by);
 }
 
 }  // namespace ng

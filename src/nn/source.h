@@ -63,7 +63,8 @@ struct CastTensor {
 [[nodiscard]] CastTensor cast_tensor_of(const Operand& cast, Tensor elements, Tensor scales,
                                         Tensor level);
 
-struct Centered;
+/// Whether the mean of what an operand by `spec` is made of is taken off as it is read.
+[[nodiscard]] bool takes_off_mean(const Run& run, const OperandSpec& spec);
 
 /// An operand is identified by (tensor, cast, contracted dimension, draws) and made once: q, k and
 /// v projections share one Q(x).
@@ -79,8 +80,9 @@ class Source {
   /// of that cast takes their codes and scales as they are.
   Source(const CastTensor& stored, uint32_t tensor);
 
-  /// An operand of `rows` values that are gone: GEMMs that read it find it there.
-  Source(Prepared operand, int64_t rows, uint32_t tensor);
+  /// An operand of `rows` values that are gone: GEMMs that read it find it there. It is of those
+  /// without `mean`, unless that is empty.
+  Source(Prepared operand, int64_t rows, uint32_t tensor, const Tensor& mean = {});
 
   /// Rows [first, first + count) on their own, with the draws that they have in the whole.
   [[nodiscard]] Source part(int64_t first, int64_t count) const {
@@ -95,11 +97,17 @@ class Source {
   /// What an operand by `spec` is told of it; null: it is not known.
   [[nodiscard]] const float* amax_for(const OperandSpec& spec) const { return amax_.of(spec); }
 
+  /// (1, cols) FP32 that operands are made without; empty: there is none.
+  [[nodiscard]] const Tensor& mean() const { return mean_; }
+
   [[nodiscard]] int64_t rows() const { return stored_ ? stored_.view.rows : values_.rows; }
   /// Whether there are values, and not an operand alone.
   [[nodiscard]] bool has_values() const { return values_.data != nullptr || stored_; }
-  /// Of a source that is not stored in few bits.
+  /// Of a source that is not stored in few bits; its mean is not taken off.
   [[nodiscard]] ConstView values() const { return values_; }
+  [[nodiscard]] OperandOrigin origin() const {
+    return {values_, mean_ ? ConstView(mean_.view()) : ConstView()};
+  }
   [[nodiscard]] bool is_stored() const { return static_cast<bool>(stored_); }
   [[nodiscard]] const CastTensor& stored() const { return stored_; }
   /// Whether an operand by `spec` takes what is stored.
@@ -115,7 +123,8 @@ class Source {
   /// The operand, made at the first request. The reference is valid until the next request.
   [[nodiscard]] const Prepared& operand(Run& run, const OperandSpec& spec,
                                         const PrepareContext& context);
-  /// What an operand by `spec` is made of, and in `context` whose scales it takes.
+  /// What an operand by `spec` is made of, and in `context` whose scales it takes and what is taken
+  /// off it.
   [[nodiscard]] ConstView values_for(Run& run, const OperandSpec& spec, PrepareContext& context);
   /// That which was made last; of a source of which one was made.
   [[nodiscard]] const Prepared& newest() const {
@@ -128,10 +137,14 @@ class Source {
     return read;
   }
   [[nodiscard]] bool is_read() const { return is_read_; }
-  /// Its values without their mean over rows, which is rounded to `round` first; made once.
-  [[nodiscard]] Centered& centered(Run& run, Compute round);
-  /// Makes both for requests to come, at once. Neither was made before or has delayed scales.
-  void make_both(Run& run, const OperandRequest& first, const OperandRequest& second);
+  /// The same values, of which operands are made without their mean over rows, which is rounded to
+  /// `round` first.
+  [[nodiscard]] Source& centered(Run& run, Compute round);
+  /// Makes operands of `sources`, which may be the same and have the same values, at once and for
+  /// requests to come. Neither was made before or has delayed scales; of values with a mean it
+  /// takes_off_mean().
+  static void make_both(Run& run, const std::array<Source*, 2>& sources,
+                        const std::array<OperandRequest, 2>& by);
 
  private:
   [[nodiscard]] Prepared& next_slot() { return made_[next_++ % made_.size()]; }
@@ -139,6 +152,7 @@ class Source {
   [[nodiscard]] const Prepared* find_operand(const OperandSpec& spec, const RandomKey& key) const;
   /// What an operand is made of; `taken`: elements without their scales.
   [[nodiscard]] ConstView read(Run& run, bool taken);
+  void find_means(Run& run);
 
   Tensor owner_;  ///< of values_
   ConstView values_;
@@ -150,12 +164,9 @@ class Source {
   bool is_read_ = false;
   std::array<Prepared, 4> made_;  // more kinds of operand than these are simply made again
   size_t next_ = 0;
-  std::array<std::shared_ptr<Centered>, 2> centered_;  // by how the mean is rounded
-};
-
-struct Centered {
-  Tensor mean;  ///< (1, cols) FP32
-  Source rest;  ///< FP32
+  Tensor mean_;
+  Tensor rest_;  ///< values without it, where an operand does not read them as they lie
+  std::array<std::shared_ptr<Source>, 2> centered_;  // by how the mean is rounded
 };
 
 }  // namespace ng

@@ -129,13 +129,13 @@ TokenSlice own_tokens(const Run& run, int64_t all) {
   return {.first = group.rank() * count, .count = count};
 }
 
-Tensor amax_of_group(Run& run, const OperandSpec& spec, const ConstView& part) {
+Tensor amax_of_group(Run& run, const OperandSpec& spec, const ConstView& part, const float* mean) {
   if (run.tensor_group().ranks() == 1 || !has_scale_of_all(spec.cast) ||
       spec.cast.scaling == Scaling::delayed)  // whose largest values are shared after the step
     return {};
   const Tensor amax = run.tensor(1, 1, fp32_format());
   float* const at = amax.view().as<float>().data;
-  run.execute(FindOperandAmax{.amax = at, .spec = spec, .source = part});
+  run.execute(FindOperandAmax{.amax = at, .spec = spec, .source = part, .mean = mean});
   share_amax(run, at);
   return amax;
 }

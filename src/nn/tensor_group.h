@@ -66,6 +66,8 @@ void store_by_group(Run& run, const Stored& y, const ConstView& x, const RandomK
 
 /// Where an operand by `spec` has a scale of all of a tensor that this rank has a part of: what
 /// that scale is made of, the largest of the group's. Else nothing.
-[[nodiscard]] Tensor amax_of_group(Run& run, const OperandSpec& spec, const ConstView& part);
+/// `mean` (may be null) is taken off the part's rows.
+[[nodiscard]] Tensor amax_of_group(Run& run, const OperandSpec& spec, const ConstView& part,
+                                   const float* mean = nullptr);
 
 }  // namespace ng

@@ -38,13 +38,18 @@ struct Diagnosis {
   std::string operand;  ///< "fprop.input", "dgrad.grad", "output", ...
 };
 
-/// Hears of every operand that a linear layer takes into a GEMM; `source` as it was before the
-/// cast.
+/// What an operand was made of: values before the cast, and what was taken off every row of them;
+/// empty: nothing.
+struct OperandOrigin {
+  ConstView values, mean;
+};
+
+/// Hears of every operand that a linear layer takes into a GEMM.
 class OperandObserver {
  public:
   virtual ~OperandObserver() = default;
-  virtual void operand(const PackedOperand& packed, const ConstView& source, std::string_view layer,
-                       std::string_view role) = 0;
+  virtual void operand(const PackedOperand& packed, const OperandOrigin& origin,
+                       std::string_view layer, std::string_view role) = 0;
 };
 
 class Run {
@@ -219,10 +224,10 @@ class Run {
   // Measuring what casts lose ---------------------------------------------------------------------
   /// Who hears of operands while statistics are written; null: nobody.
   void set_operand_observer(OperandObserver* observer) { operand_observer_ = observer; }
-  void show_operand(const PackedOperand& packed, const ConstView& source, std::string_view layer,
-                    std::string_view role) {
+  void show_operand(const PackedOperand& packed, const OperandOrigin& origin,
+                    std::string_view layer, std::string_view role) {
     if (operand_observer_ != nullptr && statistics_ && !recording())
-      operand_observer_->operand(packed, source, layer, role);
+      operand_observer_->operand(packed, origin, layer, role);
   }
 
   // Finding the origin of NaN -------------------------------------------------------------------

@@ -18,7 +18,7 @@ std::vector<Value> taken_from(const Backend& backend, const BackendMemory& memor
   return values;
 }
 
-double sqnr_of(Backend& backend, const PackedOperand& packed, const ConstView& source,
+double sqnr_of(Backend& backend, const PackedOperand& packed, const OperandOrigin& origin,
                const std::vector<float>& narrow) {
   const OperandSpec& spec = packed.spec;
   const int64_t cols = spec.k_padded();
@@ -27,7 +27,7 @@ double sqnr_of(Backend& backend, const PackedOperand& packed, const ConstView& s
   for (int64_t first = 0; first < spec.rows; first += kOperandRows) {
     const int64_t rows = std::min(kOperandRows, spec.rows - first);
     const auto count = static_cast<size_t>(rows * cols);
-    read_exact_rows(backend, packed, source, first, {exact.data(), rows, cols, cols});
+    read_exact_rows(backend, packed, origin, first, {exact.data(), rows, cols, cols});
     for (size_t i = 0; i < count; ++i)
       undone[i] = narrow[static_cast<size_t>(first * cols) + i] / spec.cast.prescale;
     sums.add(std::span<const float>(exact).first(count),
@@ -44,7 +44,7 @@ std::vector<uint8_t> RecordedOperand::scale_codes() const {
   return bytes;
 }
 
-void OperandRecord::operand(const PackedOperand& packed, const ConstView& source,
+void OperandRecord::operand(const PackedOperand& packed, const OperandOrigin& origin,
                             std::string_view /*layer*/, std::string_view role) {
   Backend& backend = run_.backend();
   const OperandSpec& spec = packed.spec;
@@ -75,7 +75,7 @@ void OperandRecord::operand(const PackedOperand& packed, const ConstView& source
     made.scales = taken_from<float>(backend, scales, blocks);
     made.tensor_scales = taken_from<float>(backend, tensor_scales, levels);
   }
-  made.sqnr_db = sqnr_of(backend, packed, source, made.values);
+  made.sqnr_db = sqnr_of(backend, packed, origin, made.values);
   operands_.push_back(std::move(made));
 }
 

@@ -33,7 +33,7 @@ class OperandRecord final : public OperandObserver {
   OperandRecord(const OperandRecord&) = delete;
   OperandRecord& operator=(const OperandRecord&) = delete;
 
-  void operand(const PackedOperand& packed, const ConstView& source, std::string_view layer,
+  void operand(const PackedOperand& packed, const OperandOrigin& origin, std::string_view layer,
                std::string_view role) override;
   [[nodiscard]] const std::vector<RecordedOperand>& operands() const { return operands_; }
 

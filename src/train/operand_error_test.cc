@@ -12,7 +12,9 @@ namespace {
 
 /// A random matrix as an operand on a backend.
 struct Cast {
-  Cast(Run& run, const OperandSpec& spec) : values(static_cast<size_t>(spec.rows * spec.k)) {
+  /// `is_centered`: column c lacks c / 64, as a mean.
+  Cast(Run& run, const OperandSpec& spec, bool is_centered = false)
+      : values(static_cast<size_t>(spec.rows * spec.k)) {
     for (size_t i = 0; i < values.size(); ++i) {
       const double x = static_cast<double>(draw({.seed = 3}, i)[0]) / 0x1p32 - 0.5;
       values[i] = static_cast<float>(x * std::exp(6 * x));
@@ -20,6 +22,8 @@ struct Cast {
     const bool turned = spec.contract == Contract::rows;
     const int64_t rows = turned ? spec.k : spec.rows, cols = turned ? spec.rows : spec.k;
     source = {values.data(), rows, cols, cols};
+    mean.resize(static_cast<size_t>(cols));
+    for (size_t c = 0; is_centered && c < mean.size(); ++c) mean[c] = static_cast<float>(c) / 64;
     packed.spec = spec;
     packed.bytes = run.operand_bytes(spec);
     storage.resize(packed.bytes / sizeof(double) + 8);
@@ -27,12 +31,16 @@ struct Cast {
     packed.storage = reinterpret_cast<std::byte*>((at + 63) / 64 * 64);
     PrepareContext context;
     context.key = {.seed = 1};
+    if (is_centered) context.mean = mean.data();
     run.execute(Prepare{&packed, source, context});
+    origin.values = source;
+    if (is_centered) origin.mean = Rows<const float>{mean.data(), 1, cols, cols};
   }
 
-  std::vector<float> values;
+  std::vector<float> values, mean;  ///< of a column; 0: it lacks nothing
   std::vector<double> storage;
   Rows<const float> source;
+  OperandOrigin origin;
   PackedOperand packed;
 };
 
@@ -55,8 +63,9 @@ double sqnr_by_definition(Run& run, const Cast& cast) {
       }
     }
     for (int64_t k = 0; k < spec.k; ++k) {
-      const float x =
-          spec.contract == Contract::rows ? cast.source.row(k)[r] : cast.source.row(r)[k];
+      const bool is_turned = spec.contract == Contract::rows;
+      const float x = (is_turned ? cast.source.row(k)[r] : cast.source.row(r)[k]) -
+                      cast.mean[static_cast<size_t>(is_turned ? r : k)];
       const double e = row[k] / spec.cast.prescale - x;
       errors += e * e;
       squares += static_cast<double>(x) * x;
@@ -79,14 +88,16 @@ TEST(OperandErrors, AreThoseOfTheDefinition) {
     ng::Run run(make_backend(backend, {1}), 7);
     for (const char* format : {"mxfp4", "nvfp4", "fp8_e4m3", "int8"})
       for (const Contract contract : {Contract::cols, Contract::rows})
-        for (const int hadamard : {0, 64}) {
-          SCOPED_TRACE(fmt::format("{} {} {} {}", backend, format, int(contract), hadamard));
+        for (const auto& [hadamard, is_centered] :
+             {std::pair(0, false), {64, false}, {0, true}, {64, true}}) {
+          SCOPED_TRACE(
+              fmt::format("{} {} {} {} {}", backend, format, int(contract), hadamard, is_centered));
           OperandSpec form = spec(format, contract, 32, 192);
           form.hadamard = {.size = hadamard, .signs = {0x12345678u, 0x9ABCDEF0u, 0, 0}};
           form.cast.prescale = std::string_view(format) == "mxfp4" ? 0.75f : 1.0f;
-          const Cast cast(run, form);
+          const Cast cast(run, form, is_centered);
           OperandErrors errors(run);
-          errors.operand(cast.packed, cast.source, "layer", "role");
+          errors.operand(cast.packed, cast.origin, "layer", "role");
           const double want = sqnr_by_definition(run, cast);
           EXPECT_GT(want, 5);
           EXPECT_NEAR(errors.sqnr_db("layer", "role"), want, 0.01);
@@ -99,7 +110,7 @@ TEST(OperandErrors, OfLargeOperandsAreEstimates) {
   for (const Contract contract : {Contract::cols, Contract::rows}) {
     const Cast cast(run, spec("mxfp4", contract, 200, 4096));
     OperandErrors errors(run);
-    errors.operand(cast.packed, cast.source, "layer", "role");
+    errors.operand(cast.packed, cast.origin, "layer", "role");
     EXPECT_NEAR(errors.sqnr_db("layer", "role"), sqnr_by_definition(run, cast), 0.5);
   }
 }
@@ -109,10 +120,10 @@ TEST(OperandErrors, KeepTheFirstOfEachLayerAndRole) {
   const Cast first(run, spec("mxfp4", Contract::cols, 8, 64));
   const Cast second(run, spec("fp8_e4m3", Contract::cols, 8, 64));
   OperandErrors errors(run);
-  errors.operand(first.packed, first.source, "layer", "role");
+  errors.operand(first.packed, first.origin, "layer", "role");
   const double want = errors.sqnr_db("layer", "role");
-  errors.operand(second.packed, second.source, "layer", "role");
-  errors.operand(second.packed, second.source, "layer", "other");
+  errors.operand(second.packed, second.origin, "layer", "role");
+  errors.operand(second.packed, second.origin, "layer", "other");
   EXPECT_EQ(errors.sqnr_db("layer", "role"), want);
   EXPECT_GT(errors.sqnr_db("layer", "other"), want);
   EXPECT_TRUE(std::isnan(errors.sqnr_db("head", "role")));

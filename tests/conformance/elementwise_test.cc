@@ -180,15 +180,15 @@ TEST(Conformance, Means) {
   for (const Shape& s :
        {Shape{1, 1, 0, 0}, Shape{37, 19, 2, 1}, Shape{300, 130, 0, 0}, Shape{2, 2049, 7, 3}})
     for (const Storage storage : kStorages)
-      for (const Compute round : {Compute::fp32, Compute::bf16})
-        conform("find_column_means " + s.text(), storage, [&](const Place& with) -> Results {
-          const Tensor x = with.activation(s.matrix().fill_uniform(6));
-          Tensor mean = with.fp32(Matrix(1, s.cols).fill_uniform(7));
-          Tensor rest = with.fp32(s.matrix());
-          with.execute(FindColumnMeans{.mean = mean, .x = x, .round = round});
-          with.execute(SubtractRow{.y = rest, .x = x, .row = mean});
-          return {{"mean", mean.values()}, {"rest", rest.values()}};
-        });
+      conform("find_column_means " + s.text(), storage, [&](const Place& with) -> Results {
+        const Tensor x = with.activation(s.matrix().fill_uniform(6));
+        Tensor mean = with.fp32(Matrix(1, s.cols).fill_uniform(7));
+        Tensor in_bf16 = with.fp32(Matrix(1, s.cols).fill_uniform(8));
+        Tensor rest = with.fp32(s.matrix());
+        with.execute(FindColumnMeans{.mean = mean, .in_bf16 = in_bf16, .x = x});
+        with.execute(SubtractRow{.y = rest, .x = x, .row = in_bf16});
+        return {{"mean", mean.values()}, {"in_bf16", in_bf16.values()}, {"rest", rest.values()}};
+      });
 }
 
 TEST(Conformance, Normal) {

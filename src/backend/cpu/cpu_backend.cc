@@ -59,6 +59,7 @@ class CpuBackend final : public Backend {
   [[nodiscard]] size_t operand_bytes(const OperandSpec& spec) const override {
     return cpu::operand_bytes(spec);
   }
+  [[nodiscard]] bool takes_off_means() const override { return true; }
   void execute(const Operation& operation) override {
     const auto with = [this]<class Op>(const Op& op) requires requires(Workspace & workspace) {
       perform(workspace, op);

@@ -108,10 +108,11 @@ void perform(const AddColumnSums& op) {
 void perform(const FindColumnMeans& op) {
   NG_CHECK(op.mean.rows == 1 && op.mean.cols == op.x.cols, op.mean.rows, op.mean.cols, op.x.cols);
   const Reader x(op.x);
-  const Writer mean(op.mean);
+  const Writer mean(op.mean), in_bf16(op.in_bf16);
   for (int64_t c = 0; c < op.x.cols; ++c) {
     const auto value = static_cast<float>(column_total(x, c) / static_cast<double>(x.rows()));
-    mean.finish(0, c, value, Into::overwrite, op.round);
+    mean.put(0, c, value);
+    in_bf16.put(0, c, round_to_bf16(value));
   }
 }
 

@@ -19,8 +19,11 @@ void load_values(const Job& job) {
   const Reader source(job.source);
   for (int64_t r = 0; r < spec.rows; ++r) {
     float* row = job.row(r);
-    for (int64_t k = 0; k < spec.k; ++k)
-      row[k] = spec.contract == Contract::cols ? source(r, k) : source(k, r);
+    for (int64_t k = 0; k < spec.k; ++k) {
+      const bool is_straight = spec.contract == Contract::cols;
+      row[k] = is_straight ? source(r, k) : source(k, r);
+      if (job.context.mean != nullptr) row[k] -= job.context.mean[is_straight ? k : r];
+    }
     std::fill(row + spec.k, row + spec.k_padded(), 0.0f);
     const int g = spec.hadamard.size;
     for (int64_t k = 0; g != 0 && k < spec.k_padded(); k += g)
@@ -226,9 +229,11 @@ void perform(const FindOperandAmax& op) {
   std::vector<std::byte> storage(bytes);
   const PackedOperand packed{
       .spec = op.spec, .source = op.source, .storage = storage.data(), .bytes = bytes};
+  PrepareContext context;
+  context.mean = op.mean;
   const Job job = {.spec = op.spec,
                    .source = op.source,
-                   .context = {},
+                   .context = context,
                    .parts = parts_of(packed),
                    .range = range_of(*op.spec.cast.element),
                    .codec = ElementCodec(*op.spec.cast.element)};

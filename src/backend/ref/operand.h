@@ -2,8 +2,8 @@
 // "Quantize an operand"; formats.md §2-§7]
 //
 // Order, for the operand (rows, k_padded):
-//   1. values of the source (FP32, or exact in it), transposed for Contract::rows; +0 for k >=
-//   spec.k
+//   1. values of the source (FP32, or exact in it), less the mean of their column, transposed for
+//   Contract::rows; +0 for k >= spec.k
 //   2. Hadamard transform of groups along K (formats.md §7)
 //   3. scales from the amax of the values so far: per block, row or tensor, NVFP4's two levels (the
 //      second of the whole, or of each region of tensor_block [linear.md 7]), or the stored one

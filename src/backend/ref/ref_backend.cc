@@ -53,6 +53,7 @@ class RefBackend final : public Backend {
   }
 
   size_t operand_bytes(const OperandSpec& spec) const override { return ref::operand_bytes(spec); }
+  bool takes_off_means() const override { return true; }
 
   void execute(const Operation& operation) override {
     const auto with = [this]<class Op>(const Op& op) requires(

@@ -242,7 +242,8 @@ void PackInt16Pairs(const PanelSource& source, const PanelPlace& place, float* e
            [&](auto d, int first) HWY_ATTR { SplitWords(d, source, place, first, to); });
 }
 
-// The int8 values of some rows as FP32, times their factors or 1.
+// The int8 values of some rows as FP32, times their factors or 1: those at k of a word, block by
+// block along K.
 template <class D>
 HWY_INLINE void Decode(D d, const PanelSource& source, const PanelPlace& place,
                        const float* factors, int first, float* to) {
@@ -250,15 +251,17 @@ HWY_INLINE void Decode(D d, const PanelSource& source, const PanelPlace& place,
   const hn::RebindToSigned<D> di;
   const Rows rows(source, place, first);
   const auto unit = hn::Set(df, source.unit);
-  for (int64_t k = 0; k < place.count; ++k, to += place.width) {
-    const auto words = hn::BitCast(di, hn::LoadU(d, rows.from + k / kWord * rows.stride));
-    const auto raised = hn::ShiftLeftSame(words, static_cast<int>(24 - 8 * (k % kWord)));
-    auto value = hn::Mul(hn::ConvertTo(df, hn::ShiftRight<24>(raised)), unit);
-    if (factors != nullptr) {
-      const int64_t block = (place.k + k) / source.block - place.k / source.block;
-      value = hn::Mul(value, hn::LoadU(df, factors + block * place.width + first));
+  const int64_t block = factors != nullptr ? source.block : place.count;
+  int64_t end = factors != nullptr ? std::min(block - place.k % block, place.count) : place.count;
+  for (int64_t k = 0; k < place.count; end = std::min(end + block, place.count)) {
+    const auto factor = factors != nullptr ? hn::LoadU(df, factors + first) : hn::Set(df, 1.0f);
+    for (; k < end; ++k, to += place.width) {
+      const auto words = hn::BitCast(di, hn::LoadU(d, rows.from + k / kWord * rows.stride));
+      const auto raised = hn::ShiftLeftSame(words, static_cast<int>(24 - 8 * (k % kWord)));
+      const auto value = hn::Mul(hn::ConvertTo(df, hn::ShiftRight<24>(raised)), unit);
+      hn::StoreU(hn::Mul(value, factor), df, to + first);
     }
-    hn::StoreU(value, df, to + first);
+    if (factors != nullptr) factors += place.width;
   }
 }
 

@@ -112,20 +112,21 @@ ColumnTile ColumnEncoder::load(int64_t row, int64_t k, int64_t count) {
   const OperandSource& source = job_.source;
   ColumnTile tile{.values = {}, .k = count, .counted_k = job_.spec.k - k};
   const bool exist = row + kLanes <= source.cols() && k + count <= source.rows();
+  const Hadamard& hadamard = job_.spec.hadamard;
+  HadamardRule by = source.transform_from(row);
   if (exist && k + count < end_k_) fetch_next(tile, row, k);
-  if (exist) {
+  if (exist && (!source.has_mean() || hadamard.size > 0)) {
     tile.values = source.values(k, row);
   } else {
+    by.mean = nullptr;  // which is taken off here
     std::fill_n(scratch_.values, kColumnChunk * kLanes, 0.0f);
     const int64_t cols = std::min(kLanes, source.cols() - row);
     for (int64_t i = 0; i < std::min(count, source.rows() - k); ++i)
       source.widen(k + i, row, cols, scratch_.values + i * kLanes);
     tile.values = {scratch_.values, kLanes};
   }
-  const Hadamard& hadamard = job_.spec.hadamard;
   if (hadamard.size == 0) return tile;
-  hadamard_columns(tile, hadamard.size, hadamard.signs.data(), hadamard_factor(hadamard.size),
-                   scratch_.transformed);
+  hadamard_columns(tile, by, scratch_.transformed);
   tile.values = {scratch_.transformed, kLanes};
   tile.next = nullptr;
   return tile;

@@ -21,12 +21,20 @@ void transpose(const TileValues& from, int64_t rows, int64_t cols, float* to, in
 /// BF16 as FP32.
 void widen_row(const Bf16* from, int64_t count, float* to);
 
-/// Random Hadamard transform of every `size` consecutive values of every row of `to`, whose values
-/// come from the same place of `from` (which may be `to`): signs (bit j % 32 of word j / 32),
-/// butterflies with strides 1, 2, 4, ..., times `factor`. Columns are a multiple of size.
-/// [formats.md §7]
-void hadamard_rows(const TileValues& from, const Rows<float>& to, int size, const uint32_t* signs,
-                   float factor);
+/// Random Hadamard transform of every `size` consecutive values: signs (bit j % 32 of word j / 32),
+/// butterflies with strides 1, 2, 4, ..., times `factor`. [formats.md §7]
+struct HadamardRule {
+  int size = 0;
+  const uint32_t* signs = nullptr;
+  float factor = 1;
+  const float* mean = nullptr;  ///< of every column, taken off before; null: none
+};
+/// Transforms every row of `to`, whose values come from the same place of `from` (which may be
+/// `to`). Columns are a multiple of size.
+void hadamard_rows(const TileValues& from, const Rows<float>& to, const HadamardRule& by);
+/// Bits of the largest |value| that this makes of rows × cols values.
+[[nodiscard]] uint32_t hadamard_amax(const TileValues& from, int64_t rows, int64_t cols,
+                                     const HadamardRule& by);
 
 /// amax[(r / rows_per_block) · amax_stride + c / block] = max(itself, bits of |value|): patterns of
 /// |x| are ordered like the values with Inf and then NaN on top.
@@ -230,9 +238,8 @@ EncodeCounts encode_columns(const ElementGrid& grid, const ColumnTile& tile);
 /// amax[k / block][16] = bits of the largest |value| of every column's block. Reads values to
 /// block.
 void column_amax(const ColumnTile& tile, uint32_t* amax);
-/// As hadamard_rows along k of [k][16], to without gaps.
-void hadamard_columns(const ColumnTile& tile, int size, const uint32_t* signs, float factor,
-                      float* to);
+/// As hadamard_rows along k of [k][16], to without gaps; `by.mean` is of the sixteen columns.
+void hadamard_columns(const ColumnTile& tile, const HadamardRule& by, float* to);
 
 /// Counts of |x| by its bits: zero < |x| <= low, high < |x| < Inf, Inf, NaN.
 struct MagnitudeCounts {

@@ -221,11 +221,17 @@ TEST(QuantizeKernels, TransposeAndHadamardAndAmax) {
       for (float& v : x) v = normal(random);
       x[3] = -0.0f;
       want = x;
-      hadamard_rows({x.data(), 256}, {x.data(), 1, 256, 256}, size, signs.data(),
-                    hadamard_factor(size));
+      const HadamardRule rule{.size = size, .signs = signs.data(), .factor = hadamard_factor(size)};
+      const uint32_t amax = hadamard_amax({x.data(), 256}, 1, 256, rule);
+      hadamard_rows({x.data(), 256}, {x.data(), 1, 256, 256}, rule);
       for (int g = 0; g < 256; g += size)
         hadamard_transform(&want[static_cast<size_t>(g)], size, signs.data());
-      for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(float_bits(x[i]), float_bits(want[i])) << i;
+      float largest = 0;
+      for (size_t i = 0; i < x.size(); ++i) {
+        ASSERT_EQ(float_bits(x[i]), float_bits(want[i])) << i;
+        largest = std::max(largest, std::abs(want[i]));
+      }
+      ASSERT_EQ(amax, float_bits(largest)) << size;
     }
   });
 }

@@ -6,6 +6,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <type_traits>
 
@@ -117,77 +118,79 @@ void WidenRow(const Bf16* from, int64_t count, float* to) {
 
 // ---------------------------------------------------------------- Hadamard
 
+// 1 and -1 for lanes l of which bit `stride` is 0 and 1.
+constexpr std::array<float, 16> signs_of_lanes(int stride) {
+  std::array<float, 16> signs{};
+  for (int l = 0; l < 16; ++l) signs[static_cast<size_t>(l)] = (l & stride) != 0 ? -1.0f : 1.0f;
+  return signs;
+}
+
 // Butterflies between the lanes of sixteen values: lane l gets u + v where bit `kStride` of l is 0
-// and u - v (computed as -v + u, the same number) where it is 1.
+// and u - v (computed as v · -1 + u, the same number) where it is 1.
 template <int kStride>
 NG_VECTOR_INLINE F16 Butterfly16(F16 x) {
-  alignas(64) static constexpr uint32_t kSigns[16] = {0,
-                                                      (1 & kStride) != 0 ? 0x80000000u : 0,
-                                                      (2 & kStride) != 0 ? 0x80000000u : 0,
-                                                      (3 & kStride) != 0 ? 0x80000000u : 0,
-                                                      (4 & kStride) != 0 ? 0x80000000u : 0,
-                                                      (5 & kStride) != 0 ? 0x80000000u : 0,
-                                                      (6 & kStride) != 0 ? 0x80000000u : 0,
-                                                      (7 & kStride) != 0 ? 0x80000000u : 0,
-                                                      (8 & kStride) != 0 ? 0x80000000u : 0,
-                                                      (9 & kStride) != 0 ? 0x80000000u : 0,
-                                                      (10 & kStride) != 0 ? 0x80000000u : 0,
-                                                      (11 & kStride) != 0 ? 0x80000000u : 0,
-                                                      (12 & kStride) != 0 ? 0x80000000u : 0,
-                                                      (13 & kStride) != 0 ? 0x80000000u : 0,
-                                                      (14 & kStride) != 0 ? 0x80000000u : 0,
-                                                      (15 & kStride) != 0 ? 0x80000000u : 0};
-  const F16 flipped = Bits<float>(Xor(Bits<uint32_t>(x), Load16(kSigns)));
+  alignas(64) static constexpr std::array<float, 16> kSigns = signs_of_lanes(kStride);
+  const F16 signs = Load16(kSigns.data());
 #if HWY_TARGET == HWY_SCALAR
   F16 partner;
   for (int l = 0; l < kLanes; ++l) partner.part[l] = x.part[l ^ kStride];
-  return Add(flipped, partner);
+  return Add(Mul(x, signs), partner);
 #else
   return ForParts<F16>([&](size_t p) HWY_ATTR {
-    const auto v = x.part[p];
+    const auto v = x.part[p], sign = signs.part[p];
     const F16::Tag d;
-    if constexpr (kStride == 1) return hn::Add(flipped.part[p], hn::Shuffle2301(v));
-    if constexpr (kStride == 2) return hn::Add(flipped.part[p], hn::Shuffle1032(v));
-    if constexpr (kStride == 4) return hn::Add(flipped.part[p], hn::SwapAdjacentBlocks(v));
+    if constexpr (kStride == 1) return hn::MulAdd(v, sign, hn::Shuffle2301(v));
+    if constexpr (kStride == 2) return hn::MulAdd(v, sign, hn::Shuffle1032(v));
+    if constexpr (kStride == 4) return hn::MulAdd(v, sign, hn::SwapAdjacentBlocks(v));
     if constexpr (kStride == 8 && F16::kParts == 1)
-      return hn::Add(flipped.part[p], hn::ConcatLowerUpper(d, v, v));
-    return hn::Add(flipped.part[p], x.part[(p + 1) % F16::kParts]);
+      return hn::MulAdd(v, sign, hn::ConcatLowerUpper(d, v, v));
+    return hn::MulAdd(v, sign, x.part[(p + 1) % F16::kParts]);
   });
 #endif
 }
 
-// One group of 16 · kVectors values, `to` may be `x`.
-template <int kVectors, class Value>
-HWY_INLINE void HadamardGroup(const Value* x, const uint32_t* flips, F16 factor, float* to) {
-  F16 v[kVectors];
-#pragma GCC unroll 8
-  for (int i = 0; i < kVectors; ++i) {
-    v[i] = Bits<float>(Xor(Bits<uint32_t>(Load16(x + 16 * i)), Load16(flips + 16 * i)));
-    v[i] = Butterfly16<8>(Butterfly16<4>(Butterfly16<2>(Butterfly16<1>(v[i]))));
-  }
-  Butterflies(v);
-#pragma GCC unroll 8
-  for (int i = 0; i < kVectors; ++i) Store16(Mul(v[i], factor), to + 16 * i);
-}
-
-template <int kVectors, class Value>
-HWY_INLINE void HadamardTile(const Value* from, int64_t stride, const Rows<float>& to,
-                             const uint32_t* flips, float factor) {
-  const int64_t ahead = to.rows * stride;  // the rows of the next piece
-  for (int64_t r = 0; r < to.rows; ++r)
-    for (int64_t c = 0; c < to.cols; c += 16 * kVectors) {
+// put(r, c, sixteen values) for what rows × cols values become.
+template <int kVectors, bool kIsCentered, class Value, class Put>
+HWY_INLINE void TransformTile(const Value* from, int64_t stride, int64_t rows, int64_t cols,
+                              const float* mean, const uint32_t* flips, F16 factor,
+                              const Put& put) {
+  const int64_t ahead = rows * stride;  // the rows of the next piece
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < cols; c += 16 * kVectors) {
       const Value* x = from + r * stride + c;
       for (int i = 0; i < kVectors; ++i) hwy::Prefetch(x + ahead + 16 * i);
-      HadamardGroup<kVectors>(x, flips, Set16(factor), to.row(r) + c);
+      F16 v[kVectors];
+#pragma GCC unroll 8
+      for (int i = 0; i < kVectors; ++i) {
+        v[i] = Load16(x + 16 * i);
+        if constexpr (kIsCentered) v[i] = Sub(v[i], Load16(mean + c + 16 * i));
+        v[i] = Bits<float>(Xor(Bits<uint32_t>(v[i]), Load16(flips + 16 * i)));
+        v[i] = Butterfly16<8>(Butterfly16<4>(Butterfly16<2>(Butterfly16<1>(v[i]))));
+      }
+      Butterflies(v);
+#pragma GCC unroll 8
+      for (int i = 0; i < kVectors; ++i) put(r, c + 16 * i, Mul(v[i], factor));
     }
 }
 
-void HadamardRows(const TileValues& from, const Rows<float>& to, int size, const uint32_t* signs,
-                  float factor) {
-  WithHadamardSigns(size, signs, [&](auto parts, const uint32_t* flips) HWY_ATTR {
-    from.is_bf16() ? HadamardTile<parts>(from.bf16(), from.stride(), to, flips, factor)
-                   : HadamardTile<parts>(from.fp32(), from.stride(), to, flips, factor);
+template <class Put>
+HWY_INLINE void TransformRows(const TileValues& from, int64_t rows, int64_t cols,
+                              const HadamardRule& by, const Put& put) {
+  WithHadamardSigns(by.size, by.signs, [&](auto parts, const uint32_t* flips) HWY_ATTR {
+    const auto transform = [&](const auto* x, auto is_centered) HWY_ATTR {
+      TransformTile<parts, is_centered>(x, from.stride(), rows, cols, by.mean, flips,
+                                        Set16(by.factor), put);
+    };
+    const auto centered = [&](const auto* x) HWY_ATTR {
+      by.mean != nullptr ? transform(x, std::true_type()) : transform(x, std::false_type());
+    };
+    from.is_bf16() ? centered(from.bf16()) : centered(from.fp32());
   });
+}
+
+void HadamardRows(const TileValues& from, const Rows<float>& to, const HadamardRule& by) {
+  TransformRows(from, to.rows, to.cols, by,
+                [&](int64_t r, int64_t c, F16 values) HWY_ATTR { Store16(values, to.row(r) + c); });
 }
 
 // ---------------------------------------------------------------- block maxima
@@ -343,6 +346,14 @@ void BlockAmax(const TileValues& values, int64_t rows, int64_t cols, const AmaxT
                    : BlockAmaxOf(values.fp32(), values.stride(), rows, cols, target);
 }
 
+uint32_t HadamardAmax(const TileValues& from, int64_t rows, int64_t cols, const HadamardRule& by) {
+  I16 amax = Zero16<int32_t>();
+  TransformRows(from, rows, cols, by, [&](int64_t /* r */, int64_t /* c */, F16 values) HWY_ATTR {
+    amax = Max(amax, Magnitude(values));
+  });
+  return LargestLane(amax);
+}
+
 }  // namespace ng::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -352,6 +363,7 @@ HWY_EXPORT(TransposeWords);
 HWY_EXPORT(TransposeWidened);
 HWY_EXPORT(WidenRow);
 HWY_EXPORT(HadamardRows);
+HWY_EXPORT(HadamardAmax);
 HWY_EXPORT(BlockAmax);
 
 void transpose_words(const uint32_t* from, int64_t from_stride, int64_t rows, int64_t cols,
@@ -368,9 +380,11 @@ void transpose(const TileValues& from, int64_t rows, int64_t cols, float* to, in
 void widen_row(const Bf16* from, int64_t count, float* to) {
   HWY_DYNAMIC_DISPATCH(WidenRow)(from, count, to);
 }
-void hadamard_rows(const TileValues& from, const Rows<float>& to, int size, const uint32_t* signs,
-                   float factor) {
-  HWY_DYNAMIC_DISPATCH(HadamardRows)(from, to, size, signs, factor);
+void hadamard_rows(const TileValues& from, const Rows<float>& to, const HadamardRule& by) {
+  HWY_DYNAMIC_DISPATCH(HadamardRows)(from, to, by);
+}
+uint32_t hadamard_amax(const TileValues& from, int64_t rows, int64_t cols, const HadamardRule& by) {
+  return HWY_DYNAMIC_DISPATCH(HadamardAmax)(from, rows, cols, by);
 }
 void block_amax(const TileValues& values, int64_t rows, int64_t cols, const AmaxTarget& target) {
   HWY_DYNAMIC_DISPATCH(BlockAmax)(values, rows, cols, target);

@@ -80,6 +80,13 @@ void PanelEncoder::note_amax(int64_t row) {
   const int64_t rows = std::min(job_.plan.panel_rows, job_.spec.rows - row);
   const Piece area{.row = row, .rows = rows, .k = 0, .cols = job_.spec.k_padded()};
   for_pieces(job_.plan, area, [&](const Piece& piece) {
+    if (job_.spec.hadamard.size > 0) {
+      const uint32_t amax = job_.source.amax(piece, scratch_.values);
+      if (amax < kFloatInf) {
+        totals_.amax = std::max(totals_.amax, amax);
+        return;
+      }
+    }
     const TileValues values = job_.source.load(piece, scratch_.values).values;
     cpu::note_amax(values, piece.rows, piece.cols, totals_);
   });

@@ -85,10 +85,9 @@ QuantizeTotals source_amax(const Workspace& workspace, const OperandSource& sour
 
 QuantizeTotals tensor_amax(const Workspace& workspace, const QuantizeJob& job) {
   if (job.source.view().size() == 0) return {};
-  return job.spec.hadamard.size == 0 ? source_amax(workspace, job.source)
-                                     : over_panels(workspace, job, [](auto encoder, int64_t row) {
-                                         encoder.note_amax(row);
-                                       });
+  if (job.spec.hadamard.size == 0 && !job.source.has_mean())
+    return source_amax(workspace, job.source);
+  return over_panels(workspace, job, [](auto encoder, int64_t row) { encoder.note_amax(row); });
 }
 
 float element_at(const PackedOperand& packed, const PackedLayout& layout, int64_t at) {
@@ -266,6 +265,7 @@ QuantizeJob job_of(const Prepare& op, const DrawGroups& groups) {
   NG_CHECK(
       is_read_in_place(spec) || (packed.storage != nullptr && packed.bytes >= job.layout.bytes),
       packed.bytes, job.layout.bytes);
+  NG_CHECK(!is_read_in_place(spec) || !job.source.has_mean(), spec.rows);
   return job;
 }
 
@@ -322,7 +322,9 @@ void prepare(Workspace& workspace, const Prepare& op, const DrawGroups& groups) 
 void find_operand_amax(Workspace& workspace, const FindOperandAmax& op) {
   PackedOperand packed;
   packed.spec = op.spec;
-  const QuantizeJob job = quantize_job(packed, op.source, {}, groups_of(op.source, {}));
+  PrepareContext context;
+  context.mean = op.mean;
+  const QuantizeJob job = quantize_job(packed, op.source, context, groups_of(op.source, context));
   const QuantizeTotals whole = tensor_amax(workspace, job);
   const bool drops = whole.nonfinite && op.spec.cast.scale != ScaleKind::e4m3;
   *op.amax = float_of_bits(drops ? kFloatInf : whole.amax);

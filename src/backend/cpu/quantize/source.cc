@@ -4,13 +4,21 @@
 #include <bit>
 
 #include "backend/backend.h"
-#include "format/hadamard.h"
 
 namespace ng::cpu {
 namespace {
 
 int64_t floor_to(int64_t x, int64_t multiple) { return x / multiple * multiple; }
 int64_t ceil_to(int64_t x, int64_t multiple) { return floor_to(x + multiple - 1, multiple); }
+
+/// The piece with the rest of the Hadamard groups at both ends.
+Piece whole_groups(const Piece& piece, int64_t size) {
+  const int64_t first = floor_to(piece.k, size);
+  return {.row = piece.row,
+          .rows = piece.rows,
+          .k = first,
+          .cols = ceil_to(piece.k + piece.cols, size) - first};
+}
 
 }  // namespace
 
@@ -19,8 +27,8 @@ void keep_high_bytes(uint16_t* draws, int64_t count) {
 }
 
 OperandSource::OperandSource(const OperandSpec& spec, const ConstView& source, const RandomKey& key,
-                             const DrawGroups& groups)
-    : spec_(spec), source_(source), key_(key), groups_(groups) {
+                             const DrawGroups& groups, const float* mean)
+    : spec_(spec), source_(source), key_(key), groups_(groups), mean_(mean) {
   if (source.rows == 0) return;
   if (source.is(fp32_format()))
     values_ = {source.as<float>().data, source.stride};
@@ -36,9 +44,10 @@ void OperandSource::widen(int64_t row, int64_t col, int64_t count, float* to) co
     widen_row(from.bf16(), count, to);
   else
     std::copy_n(from.fp32(), count, to);
+  for (int64_t i = 0; has_mean() && i < count; ++i) to[i] -= mean_[col + i];
 }
 
-// Values of the piece before any transform, +0 from spec.k on.
+// Values of the piece before any transform, without their mean, +0 from spec.k on.
 void OperandSource::copy(const Piece& piece, float* buffer, int64_t stride) const {
   const int64_t present = std::clamp<int64_t>(spec_.k - piece.k, 0, piece.cols);
   if (spec_.contract == Contract::rows && present > 0) {
@@ -46,30 +55,46 @@ void OperandSource::copy(const Piece& piece, float* buffer, int64_t stride) cons
   }
   for (int64_t r = 0; r < piece.rows; ++r) {
     float* to = buffer + r * stride;
-    if (spec_.contract == Contract::cols && present > 0) widen(piece.row + r, piece.k, present, to);
+    if (spec_.contract == Contract::cols && present > 0)
+      widen(piece.row + r, piece.k, present, to);
+    else if (has_mean())
+      for (int64_t i = 0; i < present; ++i) to[i] -= mean_[piece.row + r];
     std::fill(to + present, to + piece.cols, 0.0f);
   }
 }
 
+// Values of whole Hadamard groups and `by` what they go through: as they lie where all of them do,
+// else copied.
+TileValues OperandSource::before_transform(const Piece& piece, float* buffer, int64_t stride,
+                                           HadamardRule& by) const {
+  by = transform_from(piece.k);
+  if (spec_.contract == Contract::cols && piece.k + piece.cols <= spec_.k)
+    return values(piece.row, piece.k);
+  by.mean = nullptr;
+  copy(piece, buffer, stride);
+  return {buffer, stride};
+}
+
 PieceValues OperandSource::load(const Piece& piece, float* buffer) const {
-  const int size = spec_.hadamard.size;
-  const bool lies_there = spec_.contract == Contract::cols;
-  if (lies_there && size == 0 && piece.k + piece.cols <= spec_.k)
-    return {values(piece.row, piece.k), true};
-  const int64_t group = std::max(size, 1);
-  Piece whole = piece;  // whole Hadamard groups
-  whole.k = floor_to(piece.k, group);
-  whole.cols = ceil_to(piece.k + piece.cols, group) - whole.k;
-  const int64_t stride = buffer_stride(piece.cols);
-  TileValues from(buffer, stride);
-  if (lies_there && whole.k + whole.cols <= spec_.k)
-    from = values(whole.row, whole.k);
-  else
-    copy(whole, buffer, stride);
-  if (size > 0)
-    hadamard_rows(from, {buffer, whole.rows, whole.cols, stride}, size, spec_.hadamard.signs.data(),
-                  hadamard_factor(size));
+  const int64_t size = spec_.hadamard.size, stride = buffer_stride(piece.cols);
+  if (size == 0) {
+    const bool is_there = spec_.contract == Contract::cols && piece.k + piece.cols <= spec_.k;
+    if (is_there && !has_mean()) return {values(piece.row, piece.k), true};
+    copy(piece, buffer, stride);
+    return {{buffer, stride}, false};
+  }
+  const Piece whole = whole_groups(piece, size);
+  HadamardRule by;
+  const TileValues from = before_transform(whole, buffer, stride, by);
+  hadamard_rows(from, {buffer, whole.rows, whole.cols, stride}, by);
   return {{buffer + (piece.k - whole.k), stride}, false};
+}
+
+uint32_t OperandSource::amax(const Piece& piece, float* buffer) const {
+  const Piece whole = whole_groups(piece, spec_.hadamard.size);
+  HadamardRule by;
+  const TileValues from = before_transform(whole, buffer, buffer_stride(piece.cols), by);
+  return hadamard_amax(from, whole.rows, whole.cols, by);
 }
 
 PieceDraws OperandSource::draw(const Piece& piece, uint16_t* draws, uint32_t* words) const {

@@ -5,6 +5,7 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/quantize/kernels.h"
+#include "format/hadamard.h"
 
 namespace ng::cpu {
 
@@ -57,23 +58,34 @@ void keep_high_bytes(uint16_t* draws, int64_t count);
 
 class OperandSource {
  public:
-  /// Of FP32 or BF16 values; throws Unsupported for others.
+  /// Of FP32 or BF16 values; throws Unsupported for others. `mean` (may be null) is taken off
+  /// every row.
   OperandSource(const OperandSpec& spec, const ConstView& source, const RandomKey& key,
-                const DrawGroups& groups);
+                const DrawGroups& groups, const float* mean = nullptr);
 
   [[nodiscard]] const ConstView& view() const { return source_; }
   [[nodiscard]] int64_t rows() const { return source_.rows; }
   [[nodiscard]] int64_t cols() const { return source_.cols; }
-  /// What lies from (row, col) of the source on.
+  [[nodiscard]] bool has_mean() const { return mean_ != nullptr; }
+  /// What lies from (row, col) of the source on, the mean not taken off.
   [[nodiscard]] TileValues values(int64_t row, int64_t col) const { return values_.from(row, col); }
-  /// Row `row` of the source from column `col` on, as FP32.
+  /// Row `row` of the source from column `col` on, as FP32, the mean taken off.
   void widen(int64_t row, int64_t col, int64_t count, float* to) const;
+  /// The operand's transform of what lies from column `col` on.
+  [[nodiscard]] HadamardRule transform_from(int64_t col) const {
+    return {.size = spec_.hadamard.size,
+            .signs = spec_.hadamard.signs.data(),
+            .factor = hadamard_factor(spec_.hadamard.size),
+            .mean = has_mean() ? mean_ + col : nullptr};
+  }
   [[nodiscard]] const DrawGroups& groups() const { return groups_; }
 
   /// Floats that `load` may write for a piece of this size.
   static int64_t buffer_floats(int64_t rows, int64_t cols) { return rows * buffer_stride(cols); }
   /// Reads the source in place where it can, else fills `buffer`.
   [[nodiscard]] PieceValues load(const Piece& piece, float* buffer) const;
+  /// Bits of the largest |value| of the piece's Hadamard groups, of an operand with a transform.
+  [[nodiscard]] uint32_t amax(const Piece& piece, float* buffer) const;
 
   /// Halves that `draw` may write, and words it needs besides.
   static int64_t draw_halves(int64_t rows, int64_t cols) {
@@ -96,6 +108,8 @@ class OperandSource {
   static int64_t buffer_stride(int64_t cols) { return (cols + 15) / 16 * 16 + 2 * 128 + 16; }
   static int64_t draw_stride(int64_t cols) { return (cols + 31) / 16 * 16 + 32; }
 
+  [[nodiscard]] TileValues before_transform(const Piece& piece, float* buffer, int64_t stride,
+                                            HadamardRule& by) const;
   void copy(const Piece& piece, float* buffer, int64_t stride) const;
   PieceDraws draw_straight(const Piece& piece, uint16_t* draws) const;
   PieceDraws draw_turned(const Piece& piece, uint16_t* draws, uint32_t* words) const;
@@ -105,6 +119,7 @@ class OperandSource {
   TileValues values_;
   RandomKey key_;
   DrawGroups groups_;
+  const float* mean_;
 };
 
 }  // namespace ng::cpu

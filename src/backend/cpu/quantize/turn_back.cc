@@ -33,13 +33,13 @@ void turn_back(Workspace& workspace, const TurnBack& op) {
   const int g = op.hadamard.size;
   const std::array<float, kRun> signs = sign_factors(op.hadamard);
   constexpr std::array<uint32_t, 4> kNone{};
+  const HadamardRule back{.size = g, .signs = kNone.data(), .factor = hadamard_back_factor(g)};
   const auto x = op.x.as<float>();
   parallel_for(workspace.threads(), op.y.rows, [&](int64_t row, int) {
     alignas(64) std::array<float, kRun> run;
     for (int64_t k = 0; k < op.y.cols; k += kRun) {
       const int64_t cols = std::min(kRun, op.x.cols - k), kept = std::min(cols, op.y.cols - k);
-      hadamard_rows({x.row(row) + k, op.x.stride}, {run.data(), 1, cols, kRun}, g, kNone.data(),
-                    hadamard_back_factor(g));
+      hadamard_rows({x.row(row) + k, op.x.stride}, {run.data(), 1, cols, kRun}, back);
       for (int64_t i = 0; i < kept; ++i)
         run[static_cast<size_t>(i)] *= signs[static_cast<size_t>(i)];
       put_product(run.data(), kept, op.into, op.round, op.y, row, k);

@@ -159,50 +159,58 @@ EncodeCounts EncodeColumns(const ElementGrid& grid, const ColumnTile& tile) {
              : EncodeSmall<true>(grid, tile);
 }
 
-// Sixteen rows with their signs: strides 1 ... 8. One register of each row at a time: those of all
-// sixteen lanes are twice as many as AVX2 has.
-template <class Value>
-HWY_NOINLINE void TransformSixteen(const ColumnTile& tile, const Value* values, int64_t first,
-                                   const uint32_t* flips, float* to) {
+// Sixteen rows with their signs: strides 1 ... 8, and the factor. One register of each row at a
+// time: those of all sixteen lanes are twice as many as AVX2 has.
+template <bool kIsCentered, class Value>
+HWY_NOINLINE void TransformSixteen(const ColumnTile& tile, const Value* values, const float* mean,
+                                   const uint32_t* flips, float factor, float* to) {
   const F16::Tag d;
   const U16::Tag du;
-  FetchNext(tile, first);
   for (int at = 0; at < kLanes; at += F16::kWidth) {
-    const Value* from = values + first * tile.values.stride() + at;
     hn::Vec<F16::Tag> v[16];
 #pragma GCC unroll 16
     for (int i = 0; i < 16; ++i) {
-      const auto flip = hn::BitCast(d, hn::Set(du, flips[i]));
-      v[i] = hn::Xor(LoadPart(from + i * tile.values.stride()), flip);
+      v[i] = LoadPart(values + i * tile.values.stride() + at);
+      if constexpr (kIsCentered) v[i] = hn::Sub(v[i], hn::LoadU(d, mean + at));
+      v[i] = hn::Xor(v[i], hn::BitCast(d, hn::Set(du, flips[i])));
     }
     Butterflies(v);
 #pragma GCC unroll 16
-    for (int i = 0; i < 16; ++i) hn::StoreU(v[i], d, to + i * kLanes + at);
+    for (int i = 0; i < 16; ++i)
+      hn::StoreU(hn::Mul(v[i], hn::Set(d, factor)), d, to + i * kLanes + at);
   }
 }
 
-// Groups of 16 · kParts values along K: the other strides, and the factor.
-template <int kParts, class Value>
-void HadamardAs(const ColumnTile& tile, const Value* values, const uint32_t* flips, float factor,
-                float* to) {
+// Groups of 16 · kParts values along K.
+template <int kParts, bool kIsCentered, class Value>
+void HadamardAs(const ColumnTile& tile, const Value* values, const HadamardRule& by,
+                const uint32_t* flips, float* to) {
   for (int64_t k = 0; k < tile.k; k += 16 * kParts, to += 16 * kParts * kLanes) {
-    for (int p = 0; p < kParts; ++p)
-      TransformSixteen(tile, values, k + 16 * p, flips + 16 * p, to + 16 * p * kLanes);
-    for (int i = 0; i < 16; ++i) {
-      F16 v[kParts];
-      for (int p = 0; p < kParts; ++p) v[p] = Load16(to + (16 * p + i) * kLanes);
-      Butterflies(v);
-      for (int p = 0; p < kParts; ++p)
-        Store16(Mul(v[p], Set16(factor)), to + (16 * p + i) * kLanes);
+    for (int p = 0; p < kParts; ++p) {
+      const int64_t first = k + 16 * p;
+      FetchNext(tile, first);
+      TransformSixteen<kIsCentered>(tile, values + first * tile.values.stride(), by.mean,
+                                    flips + 16 * p, kParts == 1 ? by.factor : 1,
+                                    to + 16 * p * kLanes);
     }
+    if constexpr (kParts > 1)  // the other strides
+      for (int i = 0; i < 16; ++i) {
+        F16 v[kParts];
+        for (int p = 0; p < kParts; ++p) v[p] = Load16(to + (16 * p + i) * kLanes);
+        Butterflies(v);
+        for (int p = 0; p < kParts; ++p)
+          Store16(Mul(v[p], Set16(by.factor)), to + (16 * p + i) * kLanes);
+      }
   }
 }
 
-void HadamardColumns(const ColumnTile& tile, int size, const uint32_t* signs, float factor,
-                     float* to) {
-  WithHadamardSigns(size, signs, [&](auto parts, const uint32_t* flips) HWY_ATTR {
-    tile.values.is_bf16() ? HadamardAs<parts>(tile, tile.values.bf16(), flips, factor, to)
-                          : HadamardAs<parts>(tile, tile.values.fp32(), flips, factor, to);
+void HadamardColumns(const ColumnTile& tile, const HadamardRule& by, float* to) {
+  WithHadamardSigns(by.size, by.signs, [&](auto parts, const uint32_t* flips) HWY_ATTR {
+    const auto transform = [&](const auto* values) HWY_ATTR {
+      by.mean != nullptr ? HadamardAs<parts, true>(tile, values, by, flips, to)
+                         : HadamardAs<parts, false>(tile, values, by, flips, to);
+    };
+    tile.values.is_bf16() ? transform(tile.values.bf16()) : transform(tile.values.fp32());
   });
 }
 
@@ -222,9 +230,8 @@ EncodeCounts encode_columns(const ElementGrid& grid, const ColumnTile& tile) {
   NG_CHECK(tile.block % 4 == 0 && tile.k % tile.block == 0, tile.block, tile.k);
   return HWY_DYNAMIC_DISPATCH(EncodeColumns)(grid, tile);
 }
-void hadamard_columns(const ColumnTile& tile, int size, const uint32_t* signs, float factor,
-                      float* to) {
-  HWY_DYNAMIC_DISPATCH(HadamardColumns)(tile, size, signs, factor, to);
+void hadamard_columns(const ColumnTile& tile, const HadamardRule& by, float* to) {
+  HWY_DYNAMIC_DISPATCH(HadamardColumns)(tile, by, to);
 }
 
 }  // namespace ng::cpu

@@ -77,14 +77,14 @@ struct AddColumn {
 
 /// A column by one thread: tokens are added in their order, in FP64.
 struct MeanOfColumn {
-  Target mean;
+  Target mean, in_bf16;
   Source x;
-  Compute round;
   __device__ void operator()(int64_t /* row */, int64_t c) const {
     double total = 0;
     for (int64_t t = 0; t < x.rows; ++t) total += x(t, c);
     const auto value = static_cast<float>(total / static_cast<double>(x.rows));
-    mean.put(0, c, round == Compute::bf16 ? round_to_bf16(value) : value);
+    mean.put(0, c, value);
+    in_bf16.put(0, c, round_to_bf16(value));
   }
 };
 
@@ -115,7 +115,8 @@ void perform(Stream stream, const FindColumnMeans& op) {
   NG_CHECK(op.mean.rows == 1 && op.mean.cols == op.x.cols, op.mean.rows, op.mean.cols, op.x.cols);
   constexpr std::string_view kName = FindColumnMeans::kName;
   for_each_place(stream, 1, op.x.cols,
-                 MeanOfColumn{target_of(kName, op.mean), source_of(kName, op.x), op.round});
+                 MeanOfColumn{target_of(kName, op.mean), target_of(kName, op.in_bf16),
+                              source_of(kName, op.x)});
 }
 
 void perform(Stream stream, const SubtractRow& op) {
