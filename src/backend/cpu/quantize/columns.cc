@@ -68,12 +68,15 @@ void ColumnEncoder::encode_panel(int64_t row, const Piece& area) {
   }
 }
 
-void ColumnEncoder::note_amax(int64_t row) {
-  panel_ = row;
-  end_k_ = job_.spec.k_padded();
-  const int64_t end = std::min(row + kColumnPanel, job_.spec.rows);
-  for (int64_t k = 0; k < end_k_; k += kColumnChunk)
-    for (int64_t r = row; r < end; r += kLanes) {
+void ColumnEncoder::note_amax(const Piece& area) {
+  end_k_ = area.k + area.cols;
+  for (panel_ = area.row; panel_ < area.row + area.rows; panel_ += kColumnPanel)
+    note_panel_amax(area.k, std::min(panel_ + kColumnPanel, area.row + area.rows));
+}
+
+void ColumnEncoder::note_panel_amax(int64_t first_k, int64_t end) {
+  for (int64_t k = first_k; k < end_k_; k += kColumnChunk)
+    for (int64_t r = panel_; r < end; r += kLanes) {
       ColumnTile tile = load(r, k, std::min(kColumnChunk, end_k_ - k));
       tile.block = tile.k;
       column_amax(tile, scratch_.amax);

@@ -29,14 +29,15 @@ class ColumnEncoder {
 
   /// An area of the operand that begins and ends with whole panels and chunks, or with the operand.
   void encode(const Piece& area);
-  /// Adds the largest |value| after the transform of the panel from `row` on to the worker's
-  /// totals.
-  void note_amax(int64_t row);
+  /// Adds the largest |value| after the transform of such an area to the worker's totals.
+  void note_amax(const Piece& area);
 
  private:
   struct Scratch;
 
   void encode_panel(int64_t row, const Piece& area);
+  /// Of the rows from panel_ to `end`.
+  void note_panel_amax(int64_t first_k, int64_t end);
   void draw(int64_t k, int64_t count);
   void encode_sixteen(int64_t row, int64_t k, int64_t count);
   ColumnTile load(int64_t row, int64_t k, int64_t count);

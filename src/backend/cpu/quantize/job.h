@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "backend/backend.h"
@@ -95,6 +96,7 @@ struct QuantizeJob {
   float decode = 1.0f;           ///< the one scale for all
   float multiplier = 1.0f;
   RegionScales regions{};
+  std::optional<QuantizeTotals> found{};  ///< the largest |value|, where it was found before
 
   /// Of the block at (row, k).
   [[nodiscard]] TwoLevelScale second_level(int64_t row, int64_t k) const {

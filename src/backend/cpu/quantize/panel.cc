@@ -76,9 +76,7 @@ void PanelEncoder::pass_piece(const Piece& piece, const RoundingBackward& op,
     }
 }
 
-void PanelEncoder::note_amax(int64_t row) {
-  const int64_t rows = std::min(job_.plan.panel_rows, job_.spec.rows - row);
-  const Piece area{.row = row, .rows = rows, .k = 0, .cols = job_.spec.k_padded()};
+void PanelEncoder::note_amax(const Piece& area) {
   for_pieces(job_.plan, area, [&](const Piece& piece) {
     if (job_.spec.hadamard.size > 0) {
       const uint32_t amax = job_.source.amax(piece, scratch_.values);

@@ -39,10 +39,9 @@ class PanelEncoder {
   /// An area of the operand that begins and ends with whole panels, blocks and transforms, or with
   /// the operand.
   void encode(const Piece& area);
-  /// Adds the largest |value| after the transform of the panel from `row` on to the worker's
-  /// totals.
-  void note_amax(int64_t row);
-  /// The same by regions of the second level, into their scales.
+  /// Adds the largest |value| after the transform of such an area to the worker's totals.
+  void note_amax(const Piece& area);
+  /// The same by regions of the second level, into their scales, of the panel from `row` on.
   void note_regions(int64_t row);
   /// In place of encode(): what of a product `op` lets through, of the rows from `row` on.
   void pass_back(int64_t row, const RoundingBackward& op, const GradientFactor& factor);

@@ -72,6 +72,14 @@ QuantizeTotals over_panels(const Workspace& workspace, const QuantizeJob& job, c
   return sum_of(totals);
 }
 
+/// A panel's part of the operand.
+Piece panel_area(const QuantizeJob& job, int64_t row) {
+  return {.row = row,
+          .rows = std::min(job.panel_rows(), job.spec.rows - row),
+          .k = 0,
+          .cols = job.spec.k_padded()};
+}
+
 /// What is not transformed is read as it lies, whatever the operand's direction.
 QuantizeTotals source_amax(const Workspace& workspace, const OperandSource& source) {
   constexpr int64_t kRows = 16;
@@ -83,89 +91,16 @@ QuantizeTotals source_amax(const Workspace& workspace, const OperandSource& sour
   return sum_of(totals);
 }
 
+/// Whether the largest magnitude is that of the source as it lies.
+bool casts_as_it_lies(const QuantizeJob& job) {
+  return job.spec.hadamard.size == 0 && !job.source.has_mean();
+}
+
 QuantizeTotals tensor_amax(const Workspace& workspace, const QuantizeJob& job) {
   if (job.source.view().size() == 0) return {};
-  if (job.spec.hadamard.size == 0 && !job.source.has_mean())
-    return source_amax(workspace, job.source);
-  return over_panels(workspace, job, [](auto encoder, int64_t row) { encoder.note_amax(row); });
-}
-
-float element_at(const PackedOperand& packed, const PackedLayout& layout, int64_t at) {
-  const std::byte* elements = packed.storage + layout.elements_at;
-  switch (layout.form) {
-    case ElementForm::int8:
-      return static_cast<float>(reinterpret_cast<const int8_t*>(elements)[at]) * layout.unit;
-    case ElementForm::bf16:
-      return float_of_bits(uint32_t{reinterpret_cast<const uint16_t*>(elements)[at]} << 16);
-    case ElementForm::fp32:
-      break;
-  }
-  return reinterpret_cast<const float*>(elements)[at];
-}
-
-// The first elements of a row, unscaled.
-void read_elements(const PackedOperand& packed, int64_t row, std::span<float> out) {
-  const PackedLayout layout = packed_layout(packed.spec);
-  if (layout.bytes > 0) {
-    for (size_t k = 0; k < out.size(); ++k)
-      out[k] = element_at(packed, layout, layout.index(row, static_cast<int64_t>(k)));
-    return;
-  }
-  const ElementFormat& element = *packed.spec.cast.element;
-  const OverflowRule rule = overflow_rule(packed.spec.cast.overflow);
-  const auto cols = static_cast<int64_t>(out.size());
-  std::vector<float> buffer(static_cast<size_t>(OperandSource::buffer_floats(1, cols)));
-  const TileValues in_place = OperandSource(packed.spec, packed.source, {}, {})
-                                  .load({row, 1, 0, cols}, buffer.data())
-                                  .values;
-  for (size_t k = 0; k < out.size(); ++k) {
-    const float x = in_place(0, static_cast<int64_t>(k));
-    out[k] = element.bits < 32 ? decode(element, encode(element, x, {}, rule)) : x;
-  }
-}
-
-// Codes of a row's first elements; the second of a list's is said by the block's scale.
-void codes_of(const PackedOperand& packed, int64_t row, std::span<const float> elements,
-              uint16_t* codes) {
-  const Operand& cast = packed.spec.cast;
-  const PackedLayout layout = packed_layout(packed.spec);
-  const auto* scales = reinterpret_cast<const float*>(packed.storage + layout.scales_at);
-  const OtherElement other = other_element(cast);
-  for (size_t k = 0; k < elements.size(); ++k) {
-    const auto block = static_cast<int64_t>(k) / std::max<int64_t>(layout.block, 1);
-    const bool is_other =
-        cast.other != nullptr && has_other_element(scales[row * layout.blocks + block]);
-    codes[k] = static_cast<uint16_t>(
-        is_other ? other.code_of(elements[k])
-                 : encode(*cast.element, elements[k], {}, OverflowRule::special));
-  }
-}
-
-// The first elements of a row times their scales.
-void scale_elements(const PackedOperand& packed, int64_t row, std::span<float> out) {
-  const PackedLayout layout = packed_layout(packed.spec);
-  if (layout.bytes == 0) return;
-  const auto* scales = reinterpret_cast<const float*>(packed.storage + layout.scales_at);
-  const auto* tensor = reinterpret_cast<const float*>(packed.storage + layout.tensor_at);
-  const auto block = static_cast<size_t>(layout.block);
-  const RegionScales regions = region_scales(packed.spec, layout, packed.storage);
-  for (size_t begin = 0; begin < out.size(); begin += block) {
-    const float scale = scales[row * layout.blocks + static_cast<int64_t>(begin / block)];
-    const float level = regions ? regions.at(row, static_cast<int64_t>(begin)).tensor : tensor[0];
-    for (size_t k = begin; k < std::min(begin + block, out.size()); ++k)
-      out[k] = out[k] * scale * level;
-  }
-}
-
-// The scale of each block, which lies there for every row of it.
-void read_scales(const PackedOperand& packed, float* scales) {
-  const PackedLayout layout = packed_layout(packed.spec);
-  const Operand& cast = packed.spec.cast;
-  const ScaleShape shape = scale_shape(cast, packed.spec.rows, packed.spec.k_padded());
-  const auto* from = reinterpret_cast<const float*>(packed.storage + layout.scales_at);
-  const int64_t rows_of_block = cast.block.kind == Block::Kind::tile ? cast.block.rows : 1;
-  for (int64_t r = 0; r < shape.rows; ++r)
-    std::copy_n(from + r * rows_of_block * layout.blocks, shape.cols, scales + r * shape.cols);
+  if (casts_as_it_lies(job)) return source_amax(workspace, job.source);
+  return over_panels(workspace, job,
+                     [&](auto encoder, int64_t row) { encoder.note_amax(panel_area(job, row)); });
 }
 
 // ---------------------------------------------------------------- the whole operand
@@ -194,11 +129,22 @@ void count_in_place(const Workspace& workspace, const QuantizeJob& job) {
 /// Of all that the operand is a part of: as it is known, or of the operand itself.
 QuantizeTotals whole_amax(const Workspace& workspace, const QuantizeJob& job) {
   const float* known = job.context.amax;
+  if (job.found) return *job.found;
   if (known == nullptr) return tensor_amax(workspace, job);
   QuantizeTotals whole;
   whole.amax = float_bits(*known);
   whole.nonfinite = !std::isfinite(*known);
   return whole;
+}
+
+/// Whether a scale of the operand is made of its largest magnitude.
+bool has_scale_of_amax(const QuantizeJob& job) {
+  const Operand& cast = job.spec.cast;
+  if (cast.is_unscaled() || job.regions || job.context.stored.has_scales() ||
+      cast.scaling == Scaling::delayed)
+    return false;
+  return !job.scales_by_block ||
+         (cast.scale == ScaleKind::e4m3 && cast.tensor_scale != ScaleKind::none);
 }
 
 /// Scales that the whole tensor decides.
@@ -220,8 +166,7 @@ void find_tensor_scale(const Workspace& workspace, QuantizeJob& job) {
     return;
   }
   const bool two_levels = cast.scale == ScaleKind::e4m3;
-  const bool needs_amax = two_levels ? cast.tensor_scale != ScaleKind::none || !job.scales_by_block
-                                     : !job.scales_by_block;
+  const bool needs_amax = has_scale_of_amax(job);
   if (!needs_amax && !two_levels) return;
   const QuantizeTotals whole = needs_amax ? whole_amax(workspace, job) : QuantizeTotals{};
   if (two_levels)
@@ -290,20 +235,42 @@ void prepare_alone(const Workspace& workspace, QuantizeJob& job) {
   if (is_read_in_place(job.spec)) return count_in_place(workspace, job);
   begin(workspace, job);
   finish(job, over_panels(workspace, job, [&](auto encoder, int64_t row) {
-           const int64_t rows = std::min(job.panel_rows(), job.spec.rows - row);
-           encoder.encode({.row = row, .rows = rows, .k = 0, .cols = job.spec.k_padded()});
+           encoder.encode(panel_area(job, row));
          }));
 }
 
-void prepare_tiles(const Workspace& workspace, std::span<QuantizeJob, 2> jobs, int64_t tiles) {
-  for (QuantizeJob& job : jobs) begin(workspace, job);
+/// body(encoder, area) for what each tile of the source becomes in both operands, while it lies in
+/// the cache; the sums of what the workers counted.
+template <class Body>
+std::array<QuantizeTotals, 2> over_tiles(const Workspace& workspace,
+                                         std::span<const QuantizeJob, 2> jobs, const Body& body) {
   const std::array totals = {totals_of(workspace, 0), totals_of(workspace, 1)};
+  const int64_t tiles = source_tiles(jobs[0].source.view());
   parallel_for(workspace.threads(), tiles, [&](int64_t tile, int worker) {
     for (size_t i = 0; i < jobs.size(); ++i)
       with_encoder(workspace, jobs[i], worker, totals[i][static_cast<size_t>(worker)],
-                   [&](auto encoder) { encoder.encode(tile_area(jobs[i], tile)); });
+                   [&](auto encoder) { body(encoder, tile_area(jobs[i], tile)); });
   });
-  for (size_t i = 0; i < jobs.size(); ++i) finish(jobs[i], sum_of(totals[i]));
+  return {sum_of(totals[0]), sum_of(totals[1])};
+}
+
+/// Where both look for their largest magnitudes, and not in the source as it lies.
+void find_both_amax(const Workspace& workspace, std::span<QuantizeJob, 2> jobs) {
+  const bool both_look = std::all_of(jobs.begin(), jobs.end(), [](const QuantizeJob& job) {
+    return has_scale_of_amax(job) && job.context.amax == nullptr && !casts_as_it_lies(job);
+  });
+  if (!both_look) return;
+  const auto found = over_tiles(workspace, jobs,
+                                [](auto& encoder, const Piece& area) { encoder.note_amax(area); });
+  for (size_t i = 0; i < jobs.size(); ++i) jobs[i].found = found[i];
+}
+
+void prepare_tiles(const Workspace& workspace, std::span<QuantizeJob, 2> jobs) {
+  find_both_amax(workspace, jobs);
+  for (QuantizeJob& job : jobs) begin(workspace, job);
+  const auto counted =
+      over_tiles(workspace, jobs, [](auto& encoder, const Piece& area) { encoder.encode(area); });
+  for (size_t i = 0; i < jobs.size(); ++i) finish(jobs[i], counted[i]);
 }
 
 }  // namespace
@@ -339,7 +306,7 @@ void prepare_both(Workspace& workspace, const PrepareBoth& op) {
   // Fewer tiles than this leave workers idle that panels would not.
   const bool are_many = tiles >= 2 * workspace.threads().count;
   if (are_many && can_be_tiled(jobs[0]) && can_be_tiled(jobs[1]))
-    return prepare_tiles(workspace, jobs, tiles);
+    return prepare_tiles(workspace, jobs);
   for (QuantizeJob& alone : jobs) prepare_alone(workspace, alone);
 }
 
@@ -363,33 +330,6 @@ void rounding_backward(Workspace& workspace, const RoundingBackward& op) {
     PanelEncoder(job, workspace.worker(worker), totals[static_cast<size_t>(worker)])
         .pass_back(panel * rows, op, factor);
   });
-}
-
-void unpack(Threads threads, const Unpack& op) {
-  const PackedOperand& packed = *op.packed;
-  const OperandSpec& spec = packed.spec;
-  const ElementFormat& element = *spec.cast.element;
-  require_fp32(op.kName, {op.values});
-  const Rows<float> values = op.values.as<float>();
-  NG_CHECK(op.first_row >= 0 && op.first_row + values.rows <= spec.rows, op.first_row, values.rows);
-  NG_CHECK(values.cols <= spec.k_padded(), values.cols, spec.k_padded());
-  NG_CHECK(op.codes == nullptr || element.bits <= 16, element.name);
-  const auto cols = static_cast<size_t>(values.cols);
-  parallel_for(threads, values.rows, [&](int64_t r, int) {
-    const std::span<float> row(values.row(r), cols);
-    read_elements(packed, op.first_row + r, row);
-    if (op.codes != nullptr)
-      codes_of(packed, op.first_row + r, row, op.codes + static_cast<size_t>(r) * cols);
-    scale_elements(packed, op.first_row + r, row);
-    if (op.undoes_prescale && spec.cast.prescale != 1)
-      for (float& value : row) value /= spec.cast.prescale;
-  });
-  if (spec.cast.is_unscaled()) return;
-  if (op.scales != nullptr) read_scales(packed, op.scales);
-  if (op.tensor_scale == nullptr) return;
-  const ScaleShape levels = tensor_scale_shape(spec.cast, spec.rows, spec.k_padded());
-  std::copy_n(reinterpret_cast<const float*>(packed.storage + packed_layout(spec).tensor_at),
-              levels.rows * levels.cols, op.tensor_scale);
 }
 
 void roll_delayed_scale(const Operand& cast, DelayedScale state) {
