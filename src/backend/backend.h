@@ -57,8 +57,8 @@ class Backend {
 
   /// Bytes of storage that Prepare needs: 0 where the backend reads the source in place.
   [[nodiscard]] virtual size_t operand_bytes(const OperandSpec& spec) const = 0;
-  /// Whether PrepareContext::mean can be: else a source without its mean is made before.
-  [[nodiscard]] virtual bool takes_off_means() const { return false; }
+  /// Whether PrepareContext::mean may be set; else a source without its mean is made before.
+  [[nodiscard]] virtual bool takes_off_means() const = 0;
 
   /// By what a Gemm of such operands adds its products.
   [[nodiscard]] virtual SumUnits sum_units(const OperandSpec& /* a */, const OperandSpec& /* b */,

@@ -28,6 +28,7 @@ class PlanBackend : public Backend {
   [[nodiscard]] size_t operand_bytes(const OperandSpec& spec) const override {
     return backend_.operand_bytes(spec);
   }
+  [[nodiscard]] bool takes_off_means() const override { return backend_.takes_off_means(); }
   void execute(const Operation& /* operation */) override {}
   void require(const Operation& operation) const override { backend_.require(operation); }
 

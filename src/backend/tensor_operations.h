@@ -84,7 +84,10 @@ struct FindColumnMeans {
   static constexpr TimeKind kTime = TimeKind::quantize;
   View mean, in_bf16;  ///< (1, cols) FP32
   ConstView x;
-  void each_output(const auto& f) const { f("mean", mean); }
+  void each_output(const auto& f) const {
+    f("mean", mean);
+    f("in_bf16", in_bf16);
+  }
 };
 
 /// y = x - row, in every row.

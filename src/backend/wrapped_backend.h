@@ -29,6 +29,7 @@ class WrappedBackend : public Backend {
   [[nodiscard]] size_t operand_bytes(const OperandSpec& spec) const override {
     return backend_->operand_bytes(spec);
   }
+  [[nodiscard]] bool takes_off_means() const override { return backend_->takes_off_means(); }
   [[nodiscard]] SumUnits sum_units(const OperandSpec& a, const OperandSpec& b,
                                    SumOrder sum) const override {
     return backend_->sum_units(a, b, sum);

@@ -9,9 +9,12 @@ namespace ng {
 bool KeptInput::is_kept(const Run& run, const ConstView& like) const {
   if (run.tensor_group().ranks() > 1) return false;  // each has a part of x, perhaps in few bits
   if (!is_kept_as_made(from_, *like.element)) return false;
-  const OperandSpec first = layers_.front().wgrad_input(run, like.rows, tensor_).spec;
+  constexpr OperandRole kRole = OperandRole::wgrad_input;
+  const Linear& front = layers_.front();
+  const OperandSpec first = front.wgrad_input(run, like.rows, tensor_).spec;
   return std::all_of(layers_.begin(), layers_.end(), [&](const Linear& layer) {
     return layer.reads_kept_input(run, like.rows, *like.element) &&
+           layer.is_centered(kRole) == front.is_centered(kRole) &&
            layer.wgrad_input(run, like.rows, tensor_).spec == first;
   });
 }

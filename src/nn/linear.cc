@@ -255,7 +255,7 @@ void Linear::make_both(Run& run, const RolePair& roles, Source& whole) const {
   const Run::Place place = run.in(name_, name_of(roles[0]));
   const std::array of = {&centered(run, roles[0], whole), &centered(run, roles[1], whole)};
   std::array by = {request(run, roles[0], whole), request(run, roles[1], whole)};
-  if (!whole.knows_amax() && of[0] == of[1])
+  if (!whole.knows_amax() && of[0] == &whole && of[1] == &whole)
     whole.know_amax(amax_of_both(run, by[0].spec, by[1].spec, whole.values()));
   std::array<Tensor, 2> amax;  // of a whole that ranks divide
   for (size_t i = 0; i < by.size(); ++i) know_amax(run, roles[i], *of[i], by[i], amax[i]);

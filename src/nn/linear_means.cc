@@ -31,15 +31,13 @@ OperandSpec column_of(const ConstView& row, Side side) {
 }  // namespace
 
 Source& Linear::centered(Run& run, OperandRole role, Source& source) const {
-  const GemmRecipe& gemm = gemm_of(recipe(), role);
-  if (gemm.center == Center::none) return source;
-  return source.centered(run, mean_of(gemm, role));
+  return is_centered(role) ? source.centered(run, mean_of(gemm_of(recipe(), role), role)) : source;
 }
 
 Tensor Linear::product_of_mean(Run& run, OperandRole role, Source& source,
                                const Prepared& w) const {
+  if (!is_centered(role)) return {};
   const GemmRecipe& gemm = gemm_of(recipe(), role);
-  if (gemm.center == Center::none) return {};
   const Run::Place place = run.in(name_, "mean");
   const Tensor& mean = source.centered(run, mean_of(gemm, role)).mean();
   OperandRequest by{spec(role, 1, run), {}};
@@ -58,8 +56,8 @@ Tensor Linear::product_of_mean(Run& run, OperandRole role, Source& source,
 }
 
 void Linear::add_means(Run& run, const View& dw, Source& x, Source& dy) const {
+  if (!is_centered(OperandRole::wgrad_grad)) return;
   const GemmRecipe& gemm = recipe().wgrad;
-  if (gemm.center == Center::none) return;
   const Tensor& of_dy = dy.centered(run, mean_of(gemm, OperandRole::wgrad_grad)).mean();
   const Tensor& of_x = x.centered(run, mean_of(gemm, OperandRole::wgrad_input)).mean();
   const Tensor scaled = run.tensor(1, of_dy.view().cols, fp32_format());

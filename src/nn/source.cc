@@ -184,9 +184,8 @@ const Prepared& Source::operand(Run& run, const OperandSpec& spec, const Prepare
   if (const Prepared* made = find_operand(spec, context.key)) return *made;
   PrepareContext by = context;
   const ConstView values = values_for(run, spec, by);
-  const Tensor& owner = is_taken_by(spec)             ? elements_
-                        : values.data == values_.data ? owner_
-                                                      : rest_;
+  const bool is_rest = mean_ && !takes_off_mean(run, spec);
+  const Tensor& owner = is_taken_by(spec) ? elements_ : is_rest ? rest_ : owner_;
   return next_slot() = prepare_operand(run, owner, values, spec, by);
 }
 

@@ -44,8 +44,8 @@ class KeyWords {
     if (packed != nullptr) add(packed->spec);
   }
   void add(const PrepareContext& context) {
-    append("{}{}{} {}", context.stats != nullptr, context.amax != nullptr, context.update_history,
-           context.whole_cols > 0);
+    append("{}{}{}{} {}", context.stats != nullptr, context.amax != nullptr,
+           context.mean != nullptr, context.update_history, context.whole_cols > 0);
     add(context.stored);
   }
   void add(const std::array<PrepareBoth::Made, 2>& made) {

@@ -73,6 +73,7 @@ INSTANTIATE_TEST_SUITE_P(Recipes, KeptInputs,
                          ::testing::Values(KeptCase{"mxfp4-all", true},
                                            KeptCase{"mxfp4-sr-rht", true},
                                            KeptCase{"nvfp4-all", true}, KeptCase{"int8", true},
+                                           KeptCase{"averis", true}, KeptCase{"averis-wide", true},
                                            KeptCase{"quartet", false},  // reads what forward read
                                            KeptCase{"bf16", false}, KeptCase{"fp8-delayed", false},
                                            KeptCase{"mixfp4", false}),

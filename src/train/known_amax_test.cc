@@ -45,7 +45,8 @@ class AskingBackend final : public WrappedBackend {
     if (context.amax == nullptr) return;
     ++made.told;
     float own = -1;
-    WrappedBackend::execute(FindOperandAmax{.amax = &own, .spec = spec, .source = source});
+    WrappedBackend::execute(
+        FindOperandAmax{.amax = &own, .spec = spec, .source = source, .mean = context.mean});
     EXPECT_EQ(float_bits(*context.amax), float_bits(own)) << static_cast<int>(purpose);
   }
   MadeByPurpose made_;

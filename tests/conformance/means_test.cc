@@ -1,4 +1,8 @@
 // Operands of a source whose mean is taken off as it is read. [linear.md §8]
+#include <array>
+#include <limits>
+#include <vector>
+
 #include "operands.h"
 
 namespace ng::conformance {
@@ -90,17 +94,20 @@ Results both_without(const Place& with, const std::array<OperandSpec, 2>& specs,
 }
 
 TEST(Conformance, BothOperandsWithoutMeans) {
-  const Matrix source = spread(300, 600, 71, 3);
+  Matrix source = spread(300, 600, 71, 3);
   const std::array means = {spread(1, 600, 73), spread(1, 600, 74)};
   const Operand cast = operand_of("nvfp4");
   std::array specs = {spec_of(cast, {Contract::cols, Side::left}, 300, 600, 16, 16),
                       spec_of(cast, {Contract::rows, Side::left}, 600, 300, 32, 32)};
   for (OperandSpec& spec : specs) spec.signed_zeros = true;
-  for (const Storage storage : kStorages)
-    conform(
-        "both without means", storage,
-        [&](const Place& with) { return both_without(with, specs, source, means); }, exactly,
-        kOperands);
+  for (const float poison : {0.0f, std::numeric_limits<float>::quiet_NaN()})
+    for (const Storage storage : kStorages) {
+      if (poison != 0) source.at(150, 300) = poison;
+      conform(
+          fmt::format("both without means, {}", poison), storage,
+          [&](const Place& with) { return both_without(with, specs, source, means); }, exactly,
+          kOperands);
+    }
 }
 
 }  // namespace

@@ -48,6 +48,7 @@ class KernelBackend : public Backend {
   [[nodiscard]] size_t operand_bytes(const OperandSpec& spec) const override {
     return cuda::operand_bytes(spec);
   }
+  [[nodiscard]] bool takes_off_means() const override { return false; }
   [[nodiscard]] SumUnits sum_units(const OperandSpec& a, const OperandSpec& b,
                                    SumOrder sum) const override {
     if (units_ == nullptr) return SumUnits::defined;

@@ -107,6 +107,7 @@ void perform(const AddColumnSums& op) {
 
 void perform(const FindColumnMeans& op) {
   NG_CHECK(op.mean.rows == 1 && op.mean.cols == op.x.cols, op.mean.rows, op.mean.cols, op.x.cols);
+  NG_CHECK(same_shape(op.in_bf16, op.mean), op.in_bf16.rows, op.in_bf16.cols);
   const Reader x(op.x);
   const Writer mean(op.mean), in_bf16(op.in_bf16);
   for (int64_t c = 0; c < op.x.cols; ++c) {

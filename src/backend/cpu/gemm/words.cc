@@ -242,8 +242,7 @@ void PackInt16Pairs(const PanelSource& source, const PanelPlace& place, float* e
            [&](auto d, int first) HWY_ATTR { SplitWords(d, source, place, first, to); });
 }
 
-// The int8 values of some rows as FP32, times their factors or 1: those at k of a word, block by
-// block along K.
+// The int8 values of some rows as FP32, times their factors or 1, block after block along K.
 template <class D>
 HWY_INLINE void Decode(D d, const PanelSource& source, const PanelPlace& place,
                        const float* factors, int first, float* to) {

@@ -6,7 +6,6 @@
 #include "backend/cpu/quantize/regions.h"
 #include "backend/cpu/quantize/trials.h"
 #include "base/error.h"
-#include "format/hadamard.h"
 
 namespace ng::cpu {
 namespace {

@@ -96,7 +96,7 @@ struct QuantizeJob {
   float decode = 1.0f;           ///< the one scale for all
   float multiplier = 1.0f;
   RegionScales regions{};
-  std::optional<QuantizeTotals> found{};  ///< the largest |value|, where it was found before
+  std::optional<QuantizeTotals> found_amax{};  ///< the largest |value|, where it was found before
 
   /// Of the block at (row, k).
   [[nodiscard]] TwoLevelScale second_level(int64_t row, int64_t k) const {

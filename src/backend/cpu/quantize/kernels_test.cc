@@ -216,23 +216,28 @@ TEST(QuantizeKernels, TransposeAndHadamardAndAmax) {
       }
     std::normal_distribution<float> normal;
     const std::array<uint32_t, 4> signs = {0xD7E8A5C3u, 0x12345678u, 0x9ABCDEF0u, 0x0F1E2D3Cu};
-    for (const int size : {16, 32, 64, 128}) {
-      std::vector<float> x(256), want;
-      for (float& v : x) v = normal(random);
-      x[3] = -0.0f;
-      want = x;
-      const HadamardRule rule{.size = size, .signs = signs.data(), .factor = hadamard_factor(size)};
-      const uint32_t amax = hadamard_amax({x.data(), 256}, 1, 256, rule);
-      hadamard_rows({x.data(), 256}, {x.data(), 1, 256, 256}, rule);
-      for (int g = 0; g < 256; g += size)
-        hadamard_transform(&want[static_cast<size_t>(g)], size, signs.data());
-      float largest = 0;
-      for (size_t i = 0; i < x.size(); ++i) {
-        ASSERT_EQ(float_bits(x[i]), float_bits(want[i])) << i;
-        largest = std::max(largest, std::abs(want[i]));
+    std::vector<float> mean(256);
+    for (float& v : mean) v = normal(random);
+    for (const int size : {16, 32, 64, 128})
+      for (const bool is_centered : {false, true}) {
+        std::vector<float> x(256), want;
+        for (float& v : x) v = normal(random);
+        x[3] = -0.0f;
+        want = x;
+        HadamardRule rule{.size = size, .signs = signs.data(), .factor = hadamard_factor(size)};
+        if (is_centered) rule.mean = mean.data();
+        const uint32_t amax = hadamard_amax({x.data(), 256}, 1, 256, rule);
+        hadamard_rows({x.data(), 256}, {x.data(), 1, 256, 256}, rule);
+        for (size_t i = 0; is_centered && i < want.size(); ++i) want[i] -= mean[i];
+        for (int g = 0; g < 256; g += size)
+          hadamard_transform(&want[static_cast<size_t>(g)], size, signs.data());
+        float largest = 0;
+        for (size_t i = 0; i < x.size(); ++i) {
+          ASSERT_EQ(float_bits(x[i]), float_bits(want[i])) << i;
+          largest = std::max(largest, std::abs(want[i]));
+        }
+        ASSERT_EQ(amax, float_bits(largest)) << size;
       }
-      ASSERT_EQ(amax, float_bits(largest)) << size;
-    }
   });
 }
 

@@ -1,4 +1,5 @@
-// Loads source rows of memory into a tile: turned, Hadamard-transformed, with maxima of blocks.
+// Loads source rows of memory into a tile: turned, without means, Hadamard-transformed, with maxima
+// of blocks.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/quantize/load.cc"
 #include <hwy/cache_control.h>
@@ -126,7 +127,7 @@ constexpr std::array<float, 16> signs_of_lanes(int stride) {
 }
 
 // Butterflies between the lanes of sixteen values: lane l gets u + v where bit `kStride` of l is 0
-// and u - v (computed as v · -1 + u, the same number) where it is 1.
+// and u - v (computed as v · -1 + u, the same number but for the sign of NaN) where it is 1.
 template <int kStride>
 NG_VECTOR_INLINE F16 Butterfly16(F16 x) {
   alignas(64) static constexpr std::array<float, 16> kSigns = signs_of_lanes(kStride);

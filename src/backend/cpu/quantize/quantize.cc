@@ -18,7 +18,6 @@
 #include "base/error.h"
 #include "base/threads.h"
 #include "format/block_statistic.h"
-#include "format/codec.h"
 
 namespace ng::cpu {
 namespace {
@@ -92,13 +91,13 @@ QuantizeTotals source_amax(const Workspace& workspace, const OperandSource& sour
 }
 
 /// Whether the largest magnitude is that of the source as it lies.
-bool casts_as_it_lies(const QuantizeJob& job) {
+bool has_amax_of_source(const QuantizeJob& job) {
   return job.spec.hadamard.size == 0 && !job.source.has_mean();
 }
 
 QuantizeTotals tensor_amax(const Workspace& workspace, const QuantizeJob& job) {
   if (job.source.view().size() == 0) return {};
-  if (casts_as_it_lies(job)) return source_amax(workspace, job.source);
+  if (has_amax_of_source(job)) return source_amax(workspace, job.source);
   return over_panels(workspace, job,
                      [&](auto encoder, int64_t row) { encoder.note_amax(panel_area(job, row)); });
 }
@@ -129,7 +128,7 @@ void count_in_place(const Workspace& workspace, const QuantizeJob& job) {
 /// Of all that the operand is a part of: as it is known, or of the operand itself.
 QuantizeTotals whole_amax(const Workspace& workspace, const QuantizeJob& job) {
   const float* known = job.context.amax;
-  if (job.found) return *job.found;
+  if (job.found_amax) return *job.found_amax;
   if (known == nullptr) return tensor_amax(workspace, job);
   QuantizeTotals whole;
   whole.amax = float_bits(*known);
@@ -137,14 +136,20 @@ QuantizeTotals whole_amax(const Workspace& workspace, const QuantizeJob& job) {
   return whole;
 }
 
-/// Whether a scale of the operand is made of its largest magnitude.
+/// Whether a scale of a cast that is neither delayed nor stored is made of the largest magnitude.
 bool has_scale_of_amax(const QuantizeJob& job) {
   const Operand& cast = job.spec.cast;
-  if (cast.is_unscaled() || job.regions || job.context.stored.has_scales() ||
-      cast.scaling == Scaling::delayed)
-    return false;
   return !job.scales_by_block ||
          (cast.scale == ScaleKind::e4m3 && cast.tensor_scale != ScaleKind::none);
+}
+
+/// Whether the job looks for it where it does not lie in the source.
+bool looks_for_amax(const QuantizeJob& job) {
+  const Operand& cast = job.spec.cast;
+  const bool is_of_its_own = !cast.is_unscaled() && !job.regions &&
+                             !job.context.stored.has_scales() && cast.scaling != Scaling::delayed;
+  return is_of_its_own && has_scale_of_amax(job) && job.context.amax == nullptr &&
+         !has_amax_of_source(job);
 }
 
 /// Scales that the whole tensor decides.
@@ -256,13 +261,10 @@ std::array<QuantizeTotals, 2> over_tiles(const Workspace& workspace,
 
 /// Where both look for their largest magnitudes, and not in the source as it lies.
 void find_both_amax(const Workspace& workspace, std::span<QuantizeJob, 2> jobs) {
-  const bool both_look = std::all_of(jobs.begin(), jobs.end(), [](const QuantizeJob& job) {
-    return has_scale_of_amax(job) && job.context.amax == nullptr && !casts_as_it_lies(job);
-  });
-  if (!both_look) return;
+  if (!std::all_of(jobs.begin(), jobs.end(), looks_for_amax)) return;
   const auto found = over_tiles(workspace, jobs,
                                 [](auto& encoder, const Piece& area) { encoder.note_amax(area); });
-  for (size_t i = 0; i < jobs.size(); ++i) jobs[i].found = found[i];
+  for (size_t i = 0; i < jobs.size(); ++i) jobs[i].found_amax = found[i];
 }
 
 void prepare_tiles(const Workspace& workspace, std::span<QuantizeJob, 2> jobs) {

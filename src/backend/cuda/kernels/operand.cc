@@ -209,6 +209,7 @@ Begun begin_operand(Stream stream, PackedOperand& packed, const ConstView& sourc
 void prepare(Stream stream, PackedOperand& packed, const ConstView& source,
              const PrepareContext& context, const Scratch& scratch) {
   const OperandSpec& spec = packed.spec;
+  NG_CHECK(context.mean == nullptr, spec.rows);  // takes_off_means()
   const auto [operand, from] = begin_operand(stream, packed, source, context);
   switch (maker_of(spec, context)) {
     case Maker::in_place:

@@ -113,6 +113,7 @@ void perform(Stream stream, const AddColumnSums& op, const Scratch& scratch) {
 
 void perform(Stream stream, const FindColumnMeans& op) {
   NG_CHECK(op.mean.rows == 1 && op.mean.cols == op.x.cols, op.mean.rows, op.mean.cols, op.x.cols);
+  NG_CHECK(same_shape(op.in_bf16, op.mean), op.in_bf16.rows, op.in_bf16.cols);
   constexpr std::string_view kName = FindColumnMeans::kName;
   for_each_place(stream, 1, op.x.cols,
                  MeanOfColumn{target_of(kName, op.mean), target_of(kName, op.in_bf16),
