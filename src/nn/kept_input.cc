@@ -5,11 +5,15 @@
 #include "nn/saved.h"
 
 namespace ng {
+namespace {
+
+constexpr OperandRole kRole = OperandRole::wgrad_input;  // whose operand is kept
+
+}  // namespace
 
 bool KeptInput::is_kept(const Run& run, const ConstView& like) const {
   if (run.tensor_group().ranks() > 1) return false;  // each has a part of x, perhaps in few bits
   if (!is_kept_as_made(from_, *like.element)) return false;
-  constexpr OperandRole kRole = OperandRole::wgrad_input;
   const Linear& front = layers_.front();
   const OperandSpec first = front.wgrad_input(run, like.rows, tensor_).spec;
   return std::all_of(layers_.begin(), layers_.end(), [&](const Linear& layer) {
@@ -39,8 +43,7 @@ void KeptInput::keep(Run& run, Source& x) const {
 std::optional<Source> KeptInput::take(Run& run, const ConstView& like) const {
   if (!is_kept(run, like)) return {};
   const OperandRequest by = layers_.front().wgrad_input(run, like.rows, tensor_);
-  const Tensor mean =
-      layers_.front().is_centered(OperandRole::wgrad_input) ? run.restore() : Tensor();
+  const Tensor mean = layers_.front().is_centered(kRole) ? run.restore() : Tensor();
   Prepared kept;
   kept.packed.spec = by.spec;
   kept.packed.bytes = run.operand_bytes(by.spec);

@@ -68,6 +68,6 @@ void store_by_group(Run& run, const Stored& y, const ConstView& x, const RandomK
 /// that scale is made of, the largest of the group's. Else nothing.
 /// `mean` (may be null) is taken off the part's rows.
 [[nodiscard]] Tensor amax_of_group(Run& run, const OperandSpec& spec, const ConstView& part,
-                                   const float* mean = nullptr);
+                                   const float* mean);
 
 }  // namespace ng

@@ -69,6 +69,21 @@ TEST_P(KeptInputs, ChangeMemoryAlone) {
     }
 }
 
+// Layers that share an input and do not all take its mean off keep no operand for all of them.
+TEST(KeptInput, OfLayersThatDifferInMeansAreMadeAgain) {
+  TinyRunOptions options{.model = longer(tiny_llama()),
+                         .recipe =
+                             "name = 'test'\ninherit = 'averis'\noverride = [{ layers = "
+                             "'blocks.*.attn.q', linear.wgrad.center = 'none' }]\n",
+                         .micros = 1,
+                         .sequences = kSequences,
+                         .length = kLength};
+  Left kept = run_of(options, RecomputePolicy::none);
+  const Left again = run_of(options, RecomputePolicy::inputs);
+  kept.activations = again.activations;
+  EXPECT_EQ(kept, again);
+}
+
 INSTANTIATE_TEST_SUITE_P(Recipes, KeptInputs,
                          ::testing::Values(KeptCase{"mxfp4-all", true},
                                            KeptCase{"mxfp4-sr-rht", true},

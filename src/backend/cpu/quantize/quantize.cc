@@ -127,8 +127,8 @@ void count_in_place(const Workspace& workspace, const QuantizeJob& job) {
 
 /// Of all that the operand is a part of: as it is known, or of the operand itself.
 QuantizeTotals whole_amax(const Workspace& workspace, const QuantizeJob& job) {
-  const float* known = job.context.amax;
   if (job.found_amax) return *job.found_amax;
+  const float* known = job.context.amax;
   if (known == nullptr) return tensor_amax(workspace, job);
   QuantizeTotals whole;
   whole.amax = float_bits(*known);
