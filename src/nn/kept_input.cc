@@ -5,11 +5,6 @@
 #include "nn/saved.h"
 
 namespace ng {
-namespace {
-
-constexpr OperandRole kRole = OperandRole::wgrad_input;  // whose operand is kept
-
-}  // namespace
 
 bool KeptInput::is_kept(const Run& run, const ConstView& like) const {
   if (run.tensor_group().ranks() > 1) return false;  // each has a part of x, perhaps in few bits
@@ -18,7 +13,8 @@ bool KeptInput::is_kept(const Run& run, const ConstView& like) const {
   const OperandSpec first = front.wgrad_input(run, like.rows, tensor_).spec;
   return std::all_of(layers_.begin(), layers_.end(), [&](const Linear& layer) {
     return layer.reads_kept_input(run, like.rows, *like.element) &&
-           layer.is_centered(kRole) == front.is_centered(kRole) &&
+           layer.is_centered(OperandRole::wgrad_input) ==
+               front.is_centered(OperandRole::wgrad_input) &&
            layer.wgrad_input(run, like.rows, tensor_).spec == first;
   });
 }
@@ -43,7 +39,8 @@ void KeptInput::keep(Run& run, Source& x) const {
 std::optional<Source> KeptInput::take(Run& run, const ConstView& like) const {
   if (!is_kept(run, like)) return {};
   const OperandRequest by = layers_.front().wgrad_input(run, like.rows, tensor_);
-  const Tensor mean = layers_.front().is_centered(kRole) ? run.restore() : Tensor();
+  const Tensor mean =
+      layers_.front().is_centered(OperandRole::wgrad_input) ? run.restore() : Tensor();
   Prepared kept;
   kept.packed.spec = by.spec;
   kept.packed.bytes = run.operand_bytes(by.spec);
