@@ -15,6 +15,7 @@
 #include <type_traits>
 
 #include "backend/cpu/quantize/kernels.h"
+#include "backend/cpu/simd/bf16-inl.h"
 #include "backend/cpu/simd/inline-inl.h"
 #include "backend/cpu/simd/lanes-inl.h"
 #include "math/round.h"
@@ -40,6 +41,10 @@ HWY_INLINE I16 Truncate(F16 a) {
 }
 HWY_INLINE F16 Floor(F16 a) {
   return ForParts<F16>([&](size_t p) HWY_ATTR { return hn::Floor(a.part[p]); });
+}
+// Where numbers differ; lanes-inl.h's Ne looks for NaN too, by one operation more.
+HWY_INLINE Mask16<float> Differ(F16 a, F16 b) {
+  return ForParts<Mask16<float>>([&](size_t p) HWY_ATTR { return hn::Ne(a.part[p], b.part[p]); });
 }
 // Stores the low bits of every lane.
 template <class Narrow>
@@ -134,6 +139,7 @@ struct Variant {
   Reach reach = Reach::far;
 
   [[nodiscard]] constexpr bool in_units() const { return reach != Reach::far; }
+  [[nodiscard]] constexpr bool fits() const { return reach == Reach::fits; }
   [[nodiscard]] constexpr bool in_third_byte() const { return in_units() && stochastic; }
 };
 
@@ -210,6 +216,20 @@ HWY_INLINE Mask16<int32_t> IsZero(F16 x) {
 struct LaneCounts {
   U16 saturated, flushed;
 };
+
+HWY_INLINE LaneCounts NoCounts() { return {Zero16<uint32_t>(), Zero16<uint32_t>()}; }
+
+HWY_INLINE EncodeCounts TotalOf(const LaneCounts& counts) {
+  return {.saturated = Total(counts.saturated), .flushed = Total(counts.flushed)};
+}
+
+// How many of `count` values, whole vectors, are zero.
+template <class Value>
+HWY_INLINE uint64_t CountZeros(const Value* x, int64_t count) {
+  U16 zeros = Zero16<uint32_t>();
+  for (int64_t i = 0; i < count; i += kLanes) zeros = CountWhere(zeros, IsZero(Load16(x + i)));
+  return Total(zeros);
+}
 
 // `value` times its scale is y, which was rounded to `element`.
 HWY_INLINE void CountElement(const Rules& k, F16 value, F16 y, F16 element, LaneCounts& counts) {

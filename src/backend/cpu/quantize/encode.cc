@@ -55,25 +55,52 @@ HWY_INLINE Row RowOf(const EncodeTile& tile, int64_t r) {
           .out = static_cast<std::byte*>(tile.out) + r * tile.out_stride * bytes_of(v.form)};
 }
 
-// Whole vectors of a row from `x` on, all of them counted: `blocks` blocks of `vectors`, and the
-// first `rest` of the next. The bulk of the work, free of the bookkeeping for what is ragged.
+// The first `count` values of a row from `x` on, all of them counted, in whole vectors of which
+// `vectors` make a block: the bulk of the work, free of the bookkeeping for what is ragged.
 template <Variant v, class Value>
-HWY_INLINE void EncodeVectors(const RulesFor<v>& rules, const Row& row, const Value* x,
-                              int64_t blocks, int64_t vectors, int64_t rest, int64_t ahead,
-                              LaneCounts& counts) {
-  const RulesFor<v> k = rules;
+HWY_INLINE void EncodeVectors(const Rules& rules, const Row& row, const Value* x, int64_t count,
+                              int64_t vectors, int64_t ahead, LaneCounts& counts) {
+  const Rules k = rules;
   LaneCounts sum = counts;
-  const int64_t runs = rest > 0 ? blocks + 1 : blocks;
-  for (int64_t b = 0; b < runs; ++b) {
+  for (int64_t at = 0, b = 0; at < count; ++b) {
     const F16 scale = ScaleOf<v>(k, Set16(row.multiplier[b]));
-    const int64_t end = (b * vectors + (b < blocks ? vectors : rest)) * kLanes;
-    for (int64_t i = b * vectors * kLanes; i < end; i += kLanes) {
-      hwy::Prefetch(x + i + ahead);
-      EncodeVector<v>(k, Load16(x + i), scale, DrawsAt<v>(row.draws, i), row.out, i, kLanes, true,
-                      sum);
+    const int64_t end = std::min(at + vectors * kLanes, count);
+    for (; at < end; at += kLanes) {
+      hwy::Prefetch(x + at + ahead);
+      EncodeVector<v>(k, Load16(x + at), scale, DrawsAt<v>(row.draws, at), row.out, at, kLanes,
+                      true, sum);
     }
   }
   counts = sum;
+}
+
+constexpr int64_t kFour = 4 * kLanes;  // values of four vectors
+
+// The same in units, four vectors at a time, of which kVectors share a scale: all of a block, or
+// four of it.
+template <Variant v, int kVectors, class Value>
+HWY_INLINE void EncodeFours(const UnitRules& rules, const Row& row, const Value* x, int64_t count,
+                            int64_t vectors, int64_t ahead, ZeroCounts& zeros, LaneCounts& counts) {
+  const UnitRules k = rules;
+  LaneCounts sum = counts;
+  ZeroCounts found = zeros;
+  const int64_t block = (kVectors < 4 ? kVectors : vectors) * kLanes;
+  for (int64_t at = 0; at < count; at += kFour) {
+    const float* multiplier = row.multiplier + at / block;
+    U16 n[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      const int64_t c = at + i * kLanes;
+      hwy::Prefetch(x + c + ahead);
+      const F16 scale = ScaleOf<v>(k, Set16(multiplier[i / kVectors]));
+      n[i] = EncodeUnits<v>(k, Load16(x + c), scale, DrawsAt<v>(row.draws, c), found.least, sum);
+    }
+    const U16 words = WordOf<v.in_third_byte()>(n[0], n[1], n[2], n[3]);
+    found.integers += CountZeros(words);
+    StoreInOrder(words, row.out + at);
+  }
+  counts = sum;
+  zeros = found;
 }
 
 // Values [from, to) of a row, which have one scale.
@@ -94,24 +121,37 @@ constexpr bool IsRare(Variant v) {
          (v.form != ElementForm::int8 && v.kind != Kind::small && v.kind != Kind::bf16);
 }
 
+// The values of a row that need no bookkeeping, in blocks of `vectors`; zero where a vector, in
+// units four of them, may have parts of several blocks.
+template <Variant v>
+int64_t BulkOf(int64_t vectors, int64_t counted) {
+  const bool is_cut = vectors > 2 && vectors % 4 != 0 && counted > vectors * kLanes;
+  if (vectors == 0 || (v.in_units() && is_cut)) return 0;
+  return counted - counted % (v.in_units() ? kFour : kLanes);
+}
+
 template <Variant v, class Value>
 EncodeCounts EncodeRowsOf(const ElementGrid& grid, const EncodeTile& tile, const Value* values) {
   const RulesFor<v> k = RulesForTile<v>(grid, tile);
-  LaneCounts counts = {Zero16<uint32_t>(), Zero16<uint32_t>()};
+  LaneCounts counts = NoCounts();
+  ZeroCounts zeros = NoZeros();
   const int64_t counted = std::clamp<int64_t>(tile.counted_cols, 0, tile.cols);
   const int64_t vectors = !IsRare(v) && tile.block % kLanes == 0 ? tile.block / kLanes : 0;
-  const int64_t blocks = vectors > 0 ? counted / tile.block : 0;
-  const int64_t rest = vectors > 0 ? counted % tile.block / kLanes : 0;
+  const int64_t bulk = BulkOf<v>(vectors, counted);
   for (int64_t r = 0; r < tile.rows; ++r) {
     const Row row = RowOf<v>(tile, r);
-    if constexpr (!IsRare(v)) {
-      const Value* x = values + r * tile.values.stride();
-      if (v.in_units() && vectors == 2 && rest == 0)
-        EncodeVectors<v>(k, row, x, blocks, 2, 0, tile.ahead, counts);
+    const Value* x = values + r * tile.values.stride();
+    if constexpr (v.in_units() && !IsRare(v)) {
+      if (vectors == 1)
+        EncodeFours<v, 1>(k, row, x, bulk, vectors, tile.ahead, zeros, counts);
+      else if (vectors == 2)
+        EncodeFours<v, 2>(k, row, x, bulk, vectors, tile.ahead, zeros, counts);
       else
-        EncodeVectors<v>(k, row, x, blocks, vectors, rest, tile.ahead, counts);
+        EncodeFours<v, 4>(k, row, x, bulk, vectors, tile.ahead, zeros, counts);
+    } else if constexpr (!IsRare(v)) {
+      EncodeVectors<v>(k, row, x, bulk, vectors, tile.ahead, counts);
     }
-    for (int64_t c = (blocks * vectors + rest) * kLanes, end = 0; c < tile.cols; c = end) {
+    for (int64_t c = bulk, end = 0; c < tile.cols; c = end) {
       const int64_t block = c / tile.block;
       end = std::min((block + 1) * tile.block, tile.cols);
       const int64_t padding = std::clamp(counted, c, end);
@@ -119,7 +159,12 @@ EncodeCounts EncodeRowsOf(const ElementGrid& grid, const EncodeTile& tile, const
       if (padding < end) EncodeRun<v>(k, row, padding, end, row.multiplier[block], false, counts);
     }
   }
-  return {.saturated = Total(counts.saturated), .flushed = Total(counts.flushed)};
+  EncodeCounts total = TotalOf(counts);
+  total.flushed += zeros.integers;
+  if (MayBeZero(zeros))
+    for (int64_t r = 0; r < tile.rows; ++r)
+      total.flushed -= CountZeros(values + r * tile.values.stride(), bulk);
+  return total;
 }
 
 template <Variant v>

@@ -21,7 +21,7 @@ EncodeCounts EncodeListOf(const ElementGrid& grid, const EncodeTile& tile, const
   constexpr Variant v = kFirstVariant<kStochastic>;
   const Rules k = RulesOf(grid, tile);
   const OtherRules other = OtherRulesOf(*tile.other);
-  LaneCounts counts = {Zero16<uint32_t>(), Zero16<uint32_t>()};
+  LaneCounts counts = NoCounts();
   for (int64_t r = 0; r < tile.rows; ++r) {
     const int64_t scales = r / tile.rows_per_multiplier * tile.multiplier_stride;
     const Value* x = values + r * tile.values.stride();
@@ -46,7 +46,7 @@ EncodeCounts EncodeListOf(const ElementGrid& grid, const EncodeTile& tile, const
       }
     }
   }
-  return {.saturated = Total(counts.saturated), .flushed = Total(counts.flushed)};
+  return TotalOf(counts);
 }
 
 template <bool kStochastic>

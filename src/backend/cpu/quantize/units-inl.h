@@ -94,12 +94,14 @@ struct Integers {
   M16 is_zero;
 };
 
+// Bits that are zero where y is zero or subnormal.
+HWY_INLINE I16 ExponentOf(F16 y) {
+  return And(Bits<int32_t>(y), SetBits(float_of_bits(kFloatInf)));
+}
+
 // Nearest even: adding 1.5 · 2^23 spacings leaves no bits below the spacing. [formats.md §2.1]
-template <bool kFits>
 HWY_INLINE Integers NearestUnits(const UnitRules& k, F16 y) {
-  if constexpr (!kFits) y = Max(Min(y, k.max), Neg(k.max));
-  const I16 exponent = And(Bits<int32_t>(y), SetBits(float_of_bits(kFloatInf)));
-  const F16 magic = Mul(Bits<float>(Max(exponent, k.lowest_binade)), k.magic);
+  const F16 magic = Mul(Bits<float>(Max(ExponentOf(y), k.lowest_binade)), k.magic);
   const F16 rounded = Sub(Add(y, magic), magic);
   return {LowInteger(rounded), Eq(rounded, Zero16())};
 }
@@ -179,6 +181,52 @@ HWY_INLINE F16 ScaleOf(const RulesFor<v>& k, F16 multiplier) {
     return multiplier;
 }
 
+// A value in units as it is rounded: to nearest within the largest element, stochastic magnitudes
+// are clipped.
+template <Variant v>
+HWY_INLINE F16 Within(const UnitRules& k, F16 y) {
+  return v.fits() || v.stochastic ? y : Max(Min(y, k.max), Neg(k.max));
+}
+
+template <Variant v>
+HWY_INLINE Integers IntegersOf(const UnitRules& k, F16 within, U16 draw) {
+  if constexpr (v.stochastic)
+    return StochasticUnits<v.fits()>(k, within, draw);
+  else
+    return NearestUnits(k, within);
+}
+
+template <Variant v>
+HWY_INLINE void CountClipped(const UnitRules& k, F16 y, F16 within, LaneCounts& counts) {
+  if constexpr (v.fits()) return;
+  const Mask16<int32_t> is_clipped = v.stochastic ? Gt(Bits<int32_t>(Abs(y)), Bits<int32_t>(k.max))
+                                                  : MaskAs<int32_t>(Differ(y, within));
+  counts.saturated = CountWhere(counts.saturated, is_clipped);
+}
+
+// What is flushed of values in units are the zeros among the integers beyond those among the
+// values, which there are none of where `least` stays above zero; where it does not they are
+// counted. Mostly that is half of what a look at each value beside its integer costs.
+struct ZeroCounts {
+  uint64_t integers;
+  I16 least;
+};
+HWY_INLINE ZeroCounts NoZeros() { return {0, Set16(static_cast<int32_t>(kFloatInf))}; }
+HWY_INLINE bool MayBeZero(const ZeroCounts& zeros) {
+  return AnyTrue(Eq(zeros.least, Zero16<int32_t>()));
+}
+
+// As EncodeInteger, counting all but what is flushed.
+template <Variant v>
+HWY_INLINE U16 EncodeUnits(const UnitRules& k, F16 value, F16 scale, U16 draw, I16& least,
+                           LaneCounts& counts) {
+  const F16 y = Mul(value, scale), within = Within<v>(k, y);
+  CountClipped<v>(k, y, within, counts);
+  // By what rounding needs, too.
+  least = Min(least, v.stochastic ? Bits<int32_t>(Abs(within)) : ExponentOf(within));
+  return IntegersOf<v>(k, within, draw).lanes;
+}
+
 // Integers in the lowest byte of each lane, or in the third (Variant::in_third_byte).
 template <Variant v>
 HWY_INLINE U16 EncodeInteger(const RulesFor<v>& k, F16 value, F16 scale, U16 draw, bool counted,
@@ -189,21 +237,87 @@ HWY_INLINE U16 EncodeInteger(const RulesFor<v>& k, F16 value, F16 scale, U16 dra
     if (counted) CountElement(k, value, y, element, counts);
     return LowInteger(Mul(element, k.per_unit));
   } else {
-    constexpr bool kFits = v.reach == Reach::fits;
-    const F16 y = Mul(value, scale);
-    Integers n;
-    if constexpr (v.stochastic)
-      n = StochasticUnits<kFits>(k, y, draw);
-    else
-      n = NearestUnits<kFits>(k, y);
+    const F16 y = Mul(value, scale), within = Within<v>(k, y);
+    const Integers n = IntegersOf<v>(k, within, draw);
     if (!counted) return n.lanes;
-    if constexpr (!kFits)
-      counts.saturated =
-          CountWhere(counts.saturated, Gt(Bits<int32_t>(Abs(y)), Bits<int32_t>(k.max)));
+    CountClipped<v>(k, y, within, counts);
     const M16 is_flushed = AndNot(Eq(value, Zero16()), n.is_zero);
     counts.flushed = CountWhere(counts.flushed, MaskAs<int32_t>(is_flushed));
     return n.lanes;
   }
+}
+
+// Words of four integers, one in a byte of each argument's lanes: the lowest, or the third.
+template <bool kThird>
+HWY_INLINE U16 WordOf(U16 n0, U16 n1, U16 n2, U16 n3) {
+#if HWY_TARGET == HWY_SCALAR
+  constexpr int kShift = kThird ? 16 : 0;
+  const auto byte = [](U16 n) HWY_ATTR { return And(ShiftRight<kShift>(n), Set16(0xFFu)); };
+  return Or(Or(byte(n0), ShiftLeft<8>(byte(n1))),
+            Or(ShiftLeft<16>(byte(n2)), ShiftLeft<24>(byte(n3))));
+#else
+  // Halves of 16 bits: two of every word come from one lane, two from another.
+  const auto halves = [](U16 even, U16 odd) HWY_ATTR {
+    const U16 low = kThird ? ShiftRight<16>(even) : even;
+    const U16 high = kThird ? odd : ShiftLeft<16>(odd);
+    return ForParts<U16>([&](size_t p) HWY_ATTR {
+      const U16::Tag d;
+      const hn::Repartition<uint16_t, U16::Tag> d16;
+      return hn::BitCast(
+          d, hn::OddEven(hn::BitCast(d16, high.part[p]), hn::BitCast(d16, low.part[p])));
+    });
+  };
+  const U16 odd_bytes = ForParts<U16>([n = halves(n1, n3)](size_t p) HWY_ATTR {
+    const U16::Tag d;
+    const hn::Repartition<uint16_t, U16::Tag> d16;
+    return hn::BitCast(d, hn::ShiftLeft<8>(hn::BitCast(d16, n.part[p])));
+  });
+  return Or(And(halves(n0, n2), Set16(0x00FF00FFu)), odd_bytes);
+#endif
+}
+
+// How many of the 64 integers of words from WordOf are zero.
+HWY_INLINE uint64_t CountZeros(U16 words) {
+  uint64_t zeros = 0;
+#if HWY_TARGET == HWY_SCALAR
+  for (const auto& part : words.part)
+    for (uint32_t word = hn::GetLane(part), i = 0; i < 4; ++i)
+      zeros += (word >> 8 * i & 0xFF) == 0 ? 1 : 0;
+#else
+  const hn::Repartition<uint8_t, U16::Tag> d;
+  for (const auto& part : words.part)
+    zeros += hn::CountTrue(d, hn::Eq(hn::BitCast(d, part), hn::Zero(d)));
+#endif
+  return zeros;
+}
+
+// The 64 integers of words from WordOf in the order of its arguments, one after another.
+HWY_INLINE void StoreInOrder(U16 words, std::byte* out) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int i = 0; i < 4 * kLanes; ++i)
+    out[i] = static_cast<std::byte>(hn::GetLane(words.part[i % kLanes]) >> i / kLanes * 8);
+#else
+  // Four lanes of an argument meet in a word of 128 bits, then all of them in their order.
+  const __m128i four_by_four = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+#if HWY_TARGET == HWY_AVX3
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i quads =
+      _mm512_shuffle_epi8(words.part[0].raw, _mm512_broadcast_i32x4(four_by_four));
+  _mm512_storeu_si512(out, _mm512_permutexvar_epi32(order, quads));
+#else
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  const auto eights = [&](int p) HWY_ATTR {
+    const __m256i quads =
+        _mm256_shuffle_epi8(words.part[p].raw, _mm256_broadcastsi128_si256(four_by_four));
+    return _mm256_permutevar8x32_epi32(quads, order);
+  };
+  const __m256i low = eights(0), high = eights(1);
+  const __m256i even = _mm256_unpacklo_epi64(low, high), odd = _mm256_unpackhi_epi64(low, high);
+  auto* const to = reinterpret_cast<__m256i*>(out);
+  _mm256_storeu_si256(to, _mm256_permute2x128_si256(even, odd, 0x20));
+  _mm256_storeu_si256(to + 1, _mm256_permute2x128_si256(even, odd, 0x31));
+#endif
+#endif
 }
 
 }  // namespace ng::cpu::HWY_NAMESPACE

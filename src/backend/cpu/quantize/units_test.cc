@@ -146,6 +146,56 @@ TEST(QuantizeUnits, IntegersUnderEveryScaleAreThoseOfTheDefinition) {
   });
 }
 
+// Blocks of every width that are multiplied differently, rows that end within one, and padding.
+TEST(QuantizeUnits, BlocksOfEveryWidthHaveTheirOwnScales) {
+  const ElementFormat& format = element_format("e2m1");
+  constexpr int64_t kRows = 3, kCols = 272, kCounted = 250;
+  std::mt19937 random(29);
+  std::uniform_real_distribution<float> uniform(-7, 7);
+  for (const int64_t block : {8, 16, 32, 48, 64, 128, 192, 272})
+    for (const bool has_zeros : {false, true}) {
+      const int64_t blocks = ceil_div(kCols, block);
+      std::vector<float> values(kRows * kCols), multipliers;
+      std::vector<uint32_t> amax(static_cast<size_t>(kRows * blocks));
+      for (int64_t b = 0; b < kRows * blocks; ++b)
+        multipliers.push_back(pow2(static_cast<int>(b % 5)));
+      const auto scale_at = [&](size_t i) {
+        const auto at = static_cast<int64_t>(i);
+        return static_cast<size_t>(at / kCols * blocks + at % kCols / block);
+      };
+      EncodeCounts expected;
+      std::vector<int8_t> want, out(values.size());
+      for (size_t i = 0; i < values.size(); ++i) {
+        values[i] = has_zeros && i % 7 == 0 ? -0.0f : uniform(random) / multipliers[scale_at(i)];
+        uint32_t& most = amax[scale_at(i)];
+        most = std::max(most, float_bits(std::fabs(values[i])));
+        const float y = values[i] * multipliers[scale_at(i)];
+        want.push_back(
+            static_cast<int8_t>(decode(format, encode(format, y, {})) / int8_unit(format)));
+        if (static_cast<int64_t>(i) % kCols >= kCounted) continue;
+        expected.saturated += std::fabs(y) > max_value(format) ? 1 : 0;
+        expected.flushed += y != 0 && want.back() == 0 ? 1 : 0;
+      }
+      EncodeTile tile{.values = {values.data(), kCols}, .rows = kRows, .cols = kCols};
+      tile.counted_cols = kCounted;
+      tile.out_stride = kCols;
+      tile.block = block;
+      tile.multipliers = multipliers.data();
+      tile.amax = amax.data();
+      tile.multiplier_stride = blocks;
+      tile.form = ElementForm::int8;
+      tile.unit = int8_unit(format);
+      tile.out = out.data();
+      on_every_isa([&] {
+        const EncodeCounts counts = encode_tile(element_grid(format, Overflow::saturate), tile);
+        EXPECT_EQ(out, want) << "blocks of " << block;
+        EXPECT_EQ(counts.saturated, expected.saturated) << "blocks of " << block;
+        EXPECT_EQ(counts.flushed, expected.flushed) << "blocks of " << block;
+        std::fill(out.begin(), out.end(), int8_t{0});
+      });
+    }
+}
+
 // Where a product of prescale and multiplier is rounded, or is subnormal, values near a tie are not
 // theirs.
 TEST(QuantizeUnits, IntegersNearTiesAreThoseOfTheDefinition) {

@@ -43,54 +43,29 @@ HWY_INLINE void FetchNext(const ColumnTile& tile, int64_t first) {
       __builtin_prefetch(row + at, 0, 2);  // Highway only names the L1 cache
 }
 
-// Words of four integers, one in a byte of each argument's lanes: the lowest, or the third.
-template <bool kThird>
-HWY_INLINE U16 WordOf(U16 n0, U16 n1, U16 n2, U16 n3) {
-#if HWY_TARGET == HWY_SCALAR
-  constexpr int kShift = kThird ? 16 : 0;
-  const auto byte = [](U16 n) HWY_ATTR { return And(ShiftRight<kShift>(n), Set16(0xFFu)); };
-  return Or(Or(byte(n0), ShiftLeft<8>(byte(n1))),
-            Or(ShiftLeft<16>(byte(n2)), ShiftLeft<24>(byte(n3))));
-#else
-  // Halves of 16 bits: two of every word come from one lane, two from another.
-  const auto halves = [](U16 even, U16 odd) HWY_ATTR {
-    const U16 low = kThird ? ShiftRight<16>(even) : even;
-    const U16 high = kThird ? odd : ShiftLeft<16>(odd);
-    return ForParts<U16>([&](size_t p) HWY_ATTR {
-      const U16::Tag d;
-      const hn::Repartition<uint16_t, U16::Tag> d16;
-      return hn::BitCast(
-          d, hn::OddEven(hn::BitCast(d16, high.part[p]), hn::BitCast(d16, low.part[p])));
-    });
-  };
-  const U16 odd_bytes = ForParts<U16>([n = halves(n1, n3)](size_t p) HWY_ATTR {
-    const U16::Tag d;
-    const hn::Repartition<uint16_t, U16::Tag> d16;
-    return hn::BitCast(d, hn::ShiftLeft<8>(hn::BitCast(d16, n.part[p])));
-  });
-  return Or(And(halves(n0, n2), Set16(0x00FF00FFu)), odd_bytes);
-#endif
-}
-
-// One line of values.
 template <Variant v>
-NG_VECTOR_INLINE U16 EncodeLine(const RulesFor<v>& k, const ColumnTile& tile, F16 value, int64_t i,
-                                F16 scale, bool counted, LaneCounts& counts) {
-  U16 draw = Zero16<uint32_t>();
-  if constexpr (v.stochastic) draw = LoadHalves16<uint32_t>(tile.draws + i * tile.draw_stride);
-  return EncodeInteger<v>(k, value, scale, draw, counted, counts);
+NG_VECTOR_INLINE U16 DrawsOfLine(const ColumnTile& tile, int64_t i) {
+  if constexpr (!v.stochastic) return Zero16<uint32_t>();
+  return LoadHalves16<uint32_t>(tile.draws + i * tile.draw_stride);
 }
 
 // Four lines from `at` on, whose values are scaled alike.
 template <Variant v, class Value>
 HWY_INLINE U16 EncodeFour(const RulesFor<v>& k, const ColumnTile& tile, const Value* values,
-                          int64_t at, F16 scale, LaneCounts& counts) {
+                          int64_t at, F16 scale, ZeroCounts& zeros, LaneCounts& counts) {
   U16 n[4];
 #pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i)
-    n[i] = EncodeLine<v>(k, tile, Load16(values + (at + i) * tile.values.stride()), at + i, scale,
-                         true, counts);
-  return WordOf<v.in_third_byte()>(n[0], n[1], n[2], n[3]);
+  for (int i = 0; i < 4; ++i) {
+    const F16 x = Load16(values + (at + i) * tile.values.stride());
+    const U16 draw = DrawsOfLine<v>(tile, at + i);
+    if constexpr (v.in_units())
+      n[i] = EncodeUnits<v>(k, x, scale, draw, zeros.least, counts);
+    else
+      n[i] = EncodeInteger<v>(k, x, scale, draw, true, counts);
+  }
+  const U16 words = WordOf<v.in_third_byte()>(n[0], n[1], n[2], n[3]);
+  if constexpr (v.in_units()) zeros.integers += CountZeros(words);
+  return words;
 }
 
 // Lines [first, end) one by one, of which some or all may be padding.
@@ -105,7 +80,8 @@ HWY_NOINLINE void EncodeLines(const RulesFor<v>& k, const ColumnTile& tile, int6
     for (int64_t i = at; i < at + 4; ++i) {
       const F16 x = tile.values.is_bf16() ? Load16(tile.values.bf16() + i * stride)
                                           : Load16(tile.values.fp32() + i * stride);
-      n[i - at] = EncodeLine<v>(k, tile, x, i, scale, i < tile.counted_k, counts);
+      n[i - at] =
+          EncodeInteger<v>(k, x, scale, DrawsOfLine<v>(tile, i), i < tile.counted_k, counts);
     }
     Store16(WordOf<v.in_third_byte()>(n[0], n[1], n[2], n[3]), to + at / 4 * kLanes);
   }
@@ -116,7 +92,9 @@ EncodeCounts EncodeColumnsOf(const ElementGrid& grid, const ColumnTile& all, con
   const ColumnTile tile = all;  // which no store can change
   const RulesFor<v> k =
       RulesForTile<v>(grid, {.values = {}, .prescale = tile.prescale, .unit = tile.unit});
-  LaneCounts counts = {Zero16<uint32_t>(), Zero16<uint32_t>()};
+  LaneCounts counts = NoCounts();
+  ZeroCounts zeros = NoZeros();
+  int64_t whole = 0;  // lines of blocks without padding: the bulk of the work, free of conditions
   for (int64_t first = 0; first < tile.k; first += tile.block) {
     const F16 scale = ScaleOf<v>(k, Load16(tile.multipliers + first / tile.block * kLanes));
     const int64_t end = first + tile.block;
@@ -126,10 +104,16 @@ EncodeCounts EncodeColumnsOf(const ElementGrid& grid, const ColumnTile& all, con
       EncodeLines<v>(k, tile, first, end, scale, counts);
       continue;
     }
-    for (int64_t i = first; i < end; i += 4)  // the bulk of the work, free of conditions
-      Store16(EncodeFour<v>(k, tile, values, i, scale, counts), to + i / 4 * kLanes);
+    for (int64_t i = first; i < end; i += 4)
+      Store16(EncodeFour<v>(k, tile, values, i, scale, zeros, counts), to + i / 4 * kLanes);
+    whole = end;
   }
-  return {.saturated = Total(counts.saturated), .flushed = Total(counts.flushed)};
+  EncodeCounts total = TotalOf(counts);
+  total.flushed += zeros.integers;
+  if (MayBeZero(zeros))
+    for (int64_t i = 0; i < whole; ++i)
+      total.flushed -= CountZeros(values + i * tile.values.stride(), kLanes);
+  return total;
 }
 
 template <Variant v>
