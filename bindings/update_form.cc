@@ -18,13 +18,6 @@
 namespace ng::python {
 namespace {
 
-/// The key of a moment that torch operations do not compute with; empty: there is none.
-std::string_view missing_key(const Operand& cast) {
-  if (cast.map != CodeMap::none) return "map";
-  if (cast.expand) return "expand";
-  return cast.parts > 1 ? "parts" : "";
-}
-
 /// What ParameterUpdate has memory for and computes.
 class UpdateForm {
  public:
@@ -32,15 +25,7 @@ class UpdateForm {
       : spec_(which.spec()),
         storage_(which.storage(recipe, settings)),
         kind_(recipe.settings(0).optimizer),
-        settings_(settings) {
-    const std::vector<StoredSpec> moments = optimizer(settings_)->states(spec_);
-    for (size_t i = 0; i < moments.size(); ++i)
-      if (const std::string_view key = missing_key(moments[i].cast); !key.empty())
-        throw Error({.place = recipe.place(),
-                     .key = fmt::format("optimizer.moment{}.{}", i + 1, key),
-                     .problem = "beside torch operations, which lack it",
-                     .remedy = "parameters on the CPU with engine = \"kernels\", or no such key"});
-  }
+        settings_(settings) {}
 
   /// Of the rule, of how it is rounded into the weight, and of each tensor that persists, in the
   /// order of a checkpoint: what it is, its cast, its shape, what its draws are for, and what its
@@ -121,6 +106,7 @@ class UpdateForm {
                            {"cast", cast_form(stored.cast)},
                            {"rows", stored.spec.rows},
                            {"cols", stored.spec.cols},
+                           {"is_positive", stored.cast.is_positive},
                            {"purpose", static_cast<int>(purpose)},
                            {"states", rows}});
     };

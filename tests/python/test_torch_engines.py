@@ -65,17 +65,11 @@ def updated(recipe, engine, device="cpu", steps=3) -> list[dict]:
     return seen
 
 
-#: Named recipes whose moments torch operations lack.
-KERNELS_ONLY = ("coat-adamw",)
-
-
 def has_muon(recipe: str) -> bool:
     return 'kind = "muon"' in _core.load_recipe(recipe).resolved
 
 
-@pytest.mark.parametrize(
-    "recipe", [r for r in _core.recipe_names() if not has_muon(r) and r not in KERNELS_ONLY]
-)
+@pytest.mark.parametrize("recipe", [r for r in _core.recipe_names() if not has_muon(r)])
 def test_named_recipes_have_the_bits_of_the_kernels(recipe, device):
     for a, b in zip(updated(recipe, "kernels"), updated(recipe, "torch", device), strict=True):
         require_same(a, b)
@@ -89,8 +83,12 @@ CASTS = ["fp16", {"format": "fp8_e4m3", "scale": "pow2"},
          {"format": "fp8_e5m2", "scale": "fp32", "block": "row"}, "mxfp4", "nvfp4", "mxfp6_e3m2",
          {"format": "int8", "scale": "fp32", "block": [1, 16]},
          {"format": "int4", "scale": "pow2", "block": "tensor"}, "mxint8"]  # fmt: skip
+CODED = [{"format": "int8", "block": [1, 16], "map": "dynamic"},
+         {"format": "fp8_e4m3", "block": [1, 16], "expand": True},
+         {"format": "bf16", "parts": 2}]  # fmt: skip
 OTHERS = [
     *({"optimizer": {"moment1": stochastic(c), "moment2": c}} for c in CASTS),
+    *({"optimizer": {"moment1": c, "moment2": c}} for c in CODED),
     *({"weights": {"storage": c, "master": "fp16"}} for c in CASTS),
     *({"weights": {"storage": c, "update": u}, "optimizer": {"kind": k, "moment1": stochastic(c)}}
       for c in CASTS for u, k in [("stochastic", "sgd"), ("kahan", "adamw"),
@@ -241,12 +239,7 @@ def on_cuda_that_is_not_there(recipe, steps=2):
 
 @has_fakes
 @pytest.mark.parametrize(
-    "recipe",
-    [
-        r
-        for r in _core.recipe_names()
-        if not r.startswith("precision-aware") and r not in KERNELS_ONLY
-    ],
+    "recipe", [r for r in _core.recipe_names() if not r.startswith("precision-aware")]
 )
 def test_steps_wait_for_no_value(recipe):
     on_cuda_that_is_not_there(recipe)
@@ -277,19 +270,10 @@ def test_what_a_device_lacks_is_refused_at_once():
         ngt.optimizer([nn.Parameter(torch.empty(4, 4, device="meta"))], "fp32")
     with pytest.raises(ng.Error, match='^engine: "gpu": '):
         ngt.optimizer(parameters(), "fp32", engine="gpu")
-    for recipe in ("residual-bf16", "adam-mini", "precision-aware-fp8"):
-        held = ngt.optimizer(parameters(), recipe, engine="torch").held()[0]
+    for recipe in ("residual-bf16", "adam-mini", "precision-aware-fp8", "coat-adamw"):
+        held = ngt.optimizer(parameters(), recipe, engine="torch", **NUMBERS).held()[0]
         with pytest.raises(ng.Error, match="^parameter 0: is on mps, which has no FP64 for "):
             require_device(held, torch.device("mps"), held._form)
-    moments = {
-        "map": {"format": "int8", "block": [1, 16], "map": "dynamic"},
-        "expand": {"format": "fp8_e4m3", "block": [1, 16], "expand": True},
-        "parts": {"format": "bf16", "parts": 2},
-    }
-    for key, moment in moments.items():
-        with pytest.raises(ng.Error, match=f"optimizer.moment2.{key}: beside torch operations, "):
-            recipe = {"optimizer": {"moment2": moment}}
-            ngt.optimizer(parameters(), recipe, engine="torch", least_narrow=0)
     held = ngt.optimizer(parameters(), "kahan-bf16", engine="torch").held()[0]
     require_device(held, torch.device("mps"), held._form)
 

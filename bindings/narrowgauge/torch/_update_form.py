@@ -22,5 +22,5 @@ def update_form_of(said: dict[str, Any]) -> UpdateForm:
 def _stored(said: dict[str, Any]) -> StoredForm:
     return StoredForm(
         operand_form(said["cast"]), said["rows"], said["cols"], said["purpose"],
-        tuple(said["states"]),
+        tuple(said["states"]), said["is_positive"],
     )

@@ -42,6 +42,9 @@ class OperandForm:
     dge_k: float = 5.0
     dge_max: float = 3.0
     other: Optional[Element] = None  #: the second of a list of elements
+    map: str = "none"  #: or dynamic: what codes of a moment stand for
+    expand: bool = False  #: a power of each block's values of a moment is stored
+    parts: int = 1  #: or 2: what rounding lost of a moment is stored, too
     # Made of those above, as in Element.
     fits: tuple[float, ...] = ()  #: `fit`, or the largest element
     refits: tuple[float, ...] = ()  #: the first fit over each

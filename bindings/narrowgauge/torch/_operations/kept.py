@@ -16,11 +16,15 @@ from .scales import scale_values
 
 
 class Kept(NamedTuple):
-    """codes: bytes, or the elements in their own type where that has 16 bits."""
+    """codes: bytes, or the elements in their own type where that has 16 bits. The last three are of
+    moments alone (coded.py)."""
 
     codes: Tensor
     scale: Optional[Tensor]
     tensor_scale: Optional[Tensor]
+    power: Optional[Tensor] = None
+    center: Optional[Tensor] = None
+    low: Optional[Tensor] = None  #: of what rounding to `codes` lost
 
     @property
     def bytes(self) -> int:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from . import coded
 from . import elements as numbers
 from .bits import LARGEST, inverse
 from .blocks import Blocks
@@ -36,6 +37,7 @@ class StoredForm:
     purpose: int  #: of its draws
     #: what checkpoints call its values, the scales of its blocks, and that of the whole tensor
     states: tuple[str, ...]
+    is_positive: bool = False  #: no value is below zero: a map has all its values above
 
     @property
     def dtype(self) -> Optional[torch.dtype]:
@@ -45,7 +47,7 @@ class StoredForm:
     @property
     def is_plain(self) -> bool:
         """It is a tensor of torch's."""
-        return self.form.is_unscaled and self.dtype is not None
+        return self.form.is_unscaled and self.dtype is not None and self.form.parts == 1
 
     @property
     def has_one_power_of_two(self) -> bool:
@@ -63,6 +65,11 @@ class StoredForm:
         whole = 8 // gcd(8, self.form.element.bits)
         return -(-self.cols // whole) * whole
 
+    @property
+    def blocks(self) -> Blocks:
+        """What shares a scale."""
+        return Blocks.of(self.form.block, self.rows, self.cols)
+
     def rounded_by(self, rounding: str) -> StoredForm:
         """The same tensor with another rounding into it."""
         return replace(self, form=replace(self.form, rounding=rounding, sr_bits=16))
@@ -77,13 +84,17 @@ def zeros(of: StoredForm, device: torch.device) -> Kept:
         size = of.rows * of.stride * of.form.element.bits // 8
         codes = torch.zeros(size, dtype=torch.uint8, device=device)
     if of.form.is_unscaled:
-        return Kept(codes, None, None)
-    blocks = Blocks.of(of.form.block, *shape)
+        return Kept(codes, None, None, low=codes.clone() if of.form.parts == 2 else None)
+    blocks = of.blocks
     grid = (-(-of.rows // blocks.height), -(-of.cols // blocks.width))
     if of.form.scale in ("e8m0", "e4m3"):
         scale = torch.zeros(grid, dtype=torch.uint8, device=device)
     else:
         scale = torch.ones(grid, device=device)
+    if of.form.map != "none":
+        codes.fill_(coded.code_of_zero(of.is_positive))
+    if of.form.expand:
+        return Kept(codes, scale, None, torch.ones_like(scale), torch.ones_like(scale))
     has_second = of.form.tensor_scale != "none"
     return Kept(codes, scale, torch.ones((), device=device) if has_second else None)
 
@@ -99,7 +110,17 @@ def rounded(
 def store(
     values: Tensor, of: StoredForm, key: Key | None = None, encode: Tensor | None = None
 ) -> Kept:
-    """As `rounded` makes them."""
+    """As `rounded` makes them, or as moments are coded."""
+    if of.form.map != "none":
+        codes, decode = coded.mapped(values, of.blocks, of.is_positive)
+        return Kept(codes.reshape(-1), decode, None)
+    if of.form.expand:
+        codes, decode, power, center = coded.expanded(values, of.blocks)
+        return Kept(codes.reshape(-1), decode, None, power, center)
+    if of.form.parts == 2:
+        whole = replace(of, form=replace(of.form, parts=1))
+        high = store(values, whole)
+        return high._replace(low=store(values - load(high, whole), whole).codes)
     made = rounded(values, of, key, encode)
     scale = made.scale_codes
     codes = made.elements.to(of.dtype) if of.dtype is not None else _packed(made.codes, of)
@@ -126,6 +147,15 @@ def kept_encode_scale(values: Tensor, of: StoredForm, before: Kept) -> Tensor | 
 
 def load(kept: Kept, of: StoredForm) -> Tensor:
     """The values, FP32."""
+    if of.form.map != "none":
+        assert kept.scale is not None
+        return coded.of_map(_matrix(kept.codes, of), kept.scale, of.blocks, of.is_positive)
+    if of.form.expand:
+        assert kept.scale is not None and kept.power is not None and kept.center is not None
+        codes = _matrix(kept.codes, of)
+        return coded.of_powers(codes, kept.scale, kept.power, kept.center, of.blocks)
+    if kept.low is not None:
+        return kept.codes.to(torch.float32) + kept.low.to(torch.float32)
     elements = elements_of(kept, of)
     return Operand(of.form, elements, scale_of(kept, of), kept.tensor_scale).values
 
@@ -134,8 +164,7 @@ def elements_of(kept: Kept, of: StoredForm) -> Tensor:
     """Without scales, FP32."""
     if of.dtype is not None:
         return kept.codes.to(torch.float32)
-    codes = unpack(kept.codes, of.form.element.bits, of.rows * of.stride)
-    return numbers.values_of(codes.reshape(of.rows, of.stride)[:, : of.cols], of.form.element)
+    return numbers.values_of(_matrix(kept.codes, of), of.form.element)
 
 
 def scale_of(kept: Kept, of: StoredForm) -> Tensor | None:
@@ -158,6 +187,12 @@ def integers(q: Tensor, of: StoredForm) -> Kept:
     return Kept(_packed(codes, of), None, None)
 
 
+def _matrix(packed: Tensor, of: StoredForm) -> Tensor:
+    """The codes (rows, cols)."""
+    codes = unpack(packed, of.form.element.bits, of.rows * of.stride)
+    return codes.reshape(of.rows, of.stride)[:, : of.cols]
+
+
 def _packed(codes: Tensor, of: StoredForm) -> Tensor:
     """Rows begin at whole bytes."""
     return pack(pad(codes, (0, of.stride - of.cols)), of.form.element.bits)
@@ -169,7 +204,7 @@ def where(condition: Tensor, a: Kept, b: Kept) -> Kept:
         None if x is None or y is None else torch.where(condition, x, y) for x, y in zip(a, b)
     ]
     assert parts[0] is not None
-    return Kept(parts[0], parts[1], parts[2])
+    return Kept(parts[0], *parts[1:])
 
 
 def bytes_of(kept: Kept, of: StoredForm) -> dict[str, Tensor]:
@@ -188,11 +223,8 @@ def of_bytes(given: dict[str, Tensor], of: StoredForm, like: Kept) -> Kept:
         return pad(found, (0, filling)).clone().view(old.dtype).reshape(old.shape)
 
     names = iter(of.states)
-    return Kept(
-        part(next(names), like.codes, _filling(of)),
-        None if like.scale is None else part(next(names), like.scale),
-        None if like.tensor_scale is None else part(next(names), like.tensor_scale),
-    )
+    codes = part(next(names), like.codes, _filling(of))
+    return Kept(codes, *(None if old is None else part(next(names), old) for old in like[1:]))
 
 
 def _filling(of: StoredForm) -> int:

@@ -45,7 +45,8 @@ class UpdateForm:
     @property
     def needs_fp64(self) -> bool:
         by_update = self.update in ("precision_aware", "residual") and not self.is_direct
-        return by_update or self.rule == "adam_mini"
+        has_powers = any(stored.form.expand for stored in self.tensors.values())
+        return by_update or has_powers or self.rule == "adam_mini"
 
     @property
     def is_direct(self) -> bool:
