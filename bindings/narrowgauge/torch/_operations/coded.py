@@ -6,13 +6,14 @@ the same bits. [linear §9]
 from __future__ import annotations
 
 from functools import lru_cache
+from math import frexp
 
 import torch
 from torch import Tensor
 
 from .bits import fp32, inverse, magnitude
-from .blocks import Blocks, spread
-from .logarithm import exponential, logarithm
+from .blocks import Blocks, largest, spread
+from .functions import exp, log
 
 # A map of codes ---------------------------------------------------------------------------------
 
@@ -41,7 +42,7 @@ def code_of_zero(is_positive: bool) -> int:
 def mapped(x: Tensor, blocks: Blocks, is_positive: bool) -> tuple[Tensor, Tensor]:
     """Codes (rows, cols), uint8, and the scales of blocks (down, across)."""
     split = blocks.split(x)
-    amax = _finite(split).amax((1, 3))
+    amax = largest(_magnitudes(split))
     scale = torch.where(amax == 0, 1.0, amax)
     y = torch.where(split == 0, 0.0, split * spread(inverse(scale))).clamp(-1, 1)
     codes = torch.bucketize(y, x.new_tensor(_map(is_positive)[1]))
@@ -56,7 +57,7 @@ def of_map(codes: Tensor, scale: Tensor, blocks: Blocks, is_positive: bool) -> T
 # Powers of blocks -------------------------------------------------------------------------------
 
 #: Of the range of E4M3, from its largest number down.
-_LOG_RANGE = float(logarithm(torch.full((), 448.0 * 448.0 / 2, dtype=torch.float64)))
+_LOG_RANGE = float(log(torch.full((), 448.0 * 448.0 / 2, dtype=torch.float64)))
 #: E4M3's numbers, but its zero, are (1 + sixteenths/16) · 2^exponent, and what lies halfway too.
 _CODES = 127
 _EXPONENTS = range(-10, 9)
@@ -65,18 +66,16 @@ _EXPONENTS = range(-10, 9)
 def expanded(x: Tensor, blocks: Blocks) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Codes (rows, cols), uint8, and scale, power and center of blocks (down, across)."""
     split = blocks.split(x)
-    a = _finite(split)
-    expansion = _expansion(a.amax((1, 3)), torch.where(a == 0, torch.inf, a).amin((1, 3)))
+    a = _magnitudes(split)
+    expansion = _expansion(largest(a), torch.where(a == 0, torch.inf, a).amin((1, 3)))
     halfway = _powers(*expansion, [(a + b) / 2 for a, b in zip(_numbers(), _numbers()[1:])])
     nearest = halfway.to(torch.float32)
     limits = nearest.view(torch.int32) - (nearest > halfway).to(torch.int32)
-    lines = split.transpose(1, 2).reshape(limits.shape[0], -1)  # (blocks, values)
+    lines = split.reshape(-1, blocks.width)  # of blocks, a row high
     below = torch.searchsorted(limits, magnitude(lines), out_int32=True)
     below = torch.where(torch.isnan(lines), _CODES, below)
     codes = below | (lines.view(torch.int32) >> 31 & 0x80)
-    down, height, across, width = split.shape
-    codes = codes.reshape(down, across, height, width).transpose(1, 2)
-    return blocks.join(codes).to(torch.uint8), *expansion
+    return blocks.join(codes.reshape(split.shape)).to(torch.uint8), *expansion
 
 
 def of_powers(
@@ -84,14 +83,12 @@ def of_powers(
 ) -> Tensor:
     """The values of codes (rows, cols)."""
     values = _powers(scale, power, center, _numbers()[1:]).to(torch.float32)
-    ends = values.new_tensor([[0.0, torch.nan]]).expand(values.shape[0], 2)
-    values = torch.cat([ends[:, :1], values, ends[:, 1:]], 1)  # (blocks, 128)
+    zero = torch.zeros_like(values[:, :1])
+    values = torch.cat([zero, values, torch.full_like(zero, torch.nan)], 1)  # (blocks, 128)
     split = blocks.split(codes.to(torch.int64))
-    down, height, across, width = split.shape
-    lines = split.transpose(1, 2).reshape(values.shape[0], -1)
+    lines = split.reshape(-1, blocks.width)
     found = values.gather(1, lines & 0x7F)
-    found = torch.where(lines >= 0x80, -found, found)
-    return blocks.join(found.reshape(down, across, height, width).transpose(1, 2))
+    return blocks.join(torch.where(lines >= 0x80, -found, found).reshape(split.shape))
 
 
 def _expansion(most: Tensor, least: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -100,11 +97,11 @@ def _expansion(most: Tensor, least: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     high = most + 1e-30
     low = torch.where(torch.isinf(least), 0.0, least) + 1e-30
     wide_high, wide_low = high.to(torch.float64), low.to(torch.float64)
-    steps = torch.floor(16.0 * _LOG_RANGE / logarithm(wide_high / wide_low))
+    steps = torch.floor(16.0 * _LOG_RANGE / log(wide_high / wide_low))
     power = torch.where(high != low, steps / 16.0, 1.0).to(torch.float32)
     center = (wide_high.sqrt() * wide_low.sqrt()).to(torch.float32)
-    rise = logarithm(wide_high) - logarithm(center.to(torch.float64))
-    top = exponential(power.to(torch.float64) * rise)
+    rise = log(wide_high) - log(center.to(torch.float64))
+    top = exp(power.to(torch.float64) * rise)
     return (top / 448.0).to(torch.float32), power, center
 
 
@@ -114,9 +111,9 @@ def _powers(scale: Tensor, power: Tensor, center: Tensor, numbers: list[float]) 
     scale, power, center = (of.to(torch.float64).reshape(-1, 1) for of in (scale, power, center))
     inverse_power = 1.0 / power
     parts = scale.new_tensor([[1 + i / 16 for i in range(16)]])
-    sixteenths = exponential((logarithm(parts) + logarithm(scale)) * inverse_power) * center
-    step = logarithm(torch.full_like(scale, 2.0)) * inverse_power
-    up, down = exponential(step), exponential(-step)
+    sixteenths = exp((log(parts) + log(scale)) * inverse_power) * center
+    step = log(torch.full_like(scale, 2.0)) * inverse_power
+    up, down = exp(step), exp(-step)
     exponents = {0: torch.ones_like(scale)}
     for e in range(1, _EXPONENTS.stop):
         exponents[e] = exponents[e - 1] * up
@@ -137,14 +134,10 @@ def _numbers() -> list[float]:
 
 def _place(number: float) -> tuple[int, int]:
     """Sixteenths and exponent of a number above 0."""
-    exponent = 0
-    while number >= 2.0:
-        number, exponent = number / 2, exponent + 1
-    while number < 1.0:
-        number, exponent = number * 2, exponent - 1
-    return int((number - 1) * 16), exponent
+    half, exponent = frexp(number)  # in [½, 1)
+    return int((2 * half - 1) * 16), exponent - 1
 
 
-def _finite(x: Tensor) -> Tensor:
-    """Magnitudes, of NaN zero."""
+def _magnitudes(x: Tensor) -> Tensor:
+    """Of NaN zero."""
     return torch.where(torch.isnan(x), 0.0, x.abs())

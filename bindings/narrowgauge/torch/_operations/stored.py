@@ -35,7 +35,7 @@ class StoredForm:
     rows: int
     cols: int
     purpose: int  #: of its draws
-    #: what checkpoints call its values, the scales of its blocks, and that of the whole tensor
+    #: what checkpoints call its values, and the others of Kept that there are, in their order
     states: tuple[str, ...]
     is_positive: bool = False  #: no value is below zero: a map has all its values above
 

@@ -159,12 +159,7 @@ EncodeCounts EncodeRowsOf(const ElementGrid& grid, const EncodeTile& tile, const
       if (padding < end) EncodeRun<v>(k, row, padding, end, row.multiplier[block], false, counts);
     }
   }
-  EncodeCounts total = TotalOf(counts);
-  total.flushed += zeros.integers;
-  if (MayBeZero(zeros))
-    for (int64_t r = 0; r < tile.rows; ++r)
-      total.flushed -= CountZeros(values + r * tile.values.stride(), bulk);
-  return total;
+  return TotalOf(counts, zeros, values, tile.values.stride(), tile.rows, bulk);
 }
 
 template <Variant v>

@@ -216,6 +216,17 @@ HWY_INLINE bool MayBeZero(const ZeroCounts& zeros) {
   return AnyTrue(Eq(zeros.least, Zero16<int32_t>()));
 }
 
+// With what is flushed of values (rows, cols) in whole vectors that `zeros` are of.
+template <class Value>
+HWY_INLINE EncodeCounts TotalOf(const LaneCounts& counts, const ZeroCounts& zeros,
+                                const Value* values, int64_t stride, int64_t rows, int64_t cols) {
+  EncodeCounts total = TotalOf(counts);
+  total.flushed += zeros.integers;
+  if (MayBeZero(zeros))
+    for (int64_t r = 0; r < rows; ++r) total.flushed -= CountZeros(values + r * stride, cols);
+  return total;
+}
+
 // As EncodeInteger, counting all but what is flushed.
 template <Variant v>
 HWY_INLINE U16 EncodeUnits(const UnitRules& k, F16 value, F16 scale, U16 draw, I16& least,

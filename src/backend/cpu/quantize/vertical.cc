@@ -108,12 +108,7 @@ EncodeCounts EncodeColumnsOf(const ElementGrid& grid, const ColumnTile& all, con
       Store16(EncodeFour<v>(k, tile, values, i, scale, zeros, counts), to + i / 4 * kLanes);
     whole = end;
   }
-  EncodeCounts total = TotalOf(counts);
-  total.flushed += zeros.integers;
-  if (MayBeZero(zeros))
-    for (int64_t i = 0; i < whole; ++i)
-      total.flushed -= CountZeros(values + i * tile.values.stride(), kLanes);
-  return total;
+  return TotalOf(counts, zeros, values, tile.values.stride(), whole, kLanes);
 }
 
 template <Variant v>
