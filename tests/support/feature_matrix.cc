@@ -25,6 +25,8 @@ enum Factor : size_t {
   kCompute,
   kOutput,
   kSum,
+  kCenter,
+  kAttention,
   kSaved,
   kPhase,
   kOverride,
@@ -69,7 +71,9 @@ const std::vector<FeatureFactor>& factors() {
       {"from", {"original", "fprop"}},
       {"compute", {"fp32", "bf16"}},
       {"output", {"compute", "fp32", "bf16"}},
-      {"sum", {"chain", "tile32"}},  // where operands go with it
+      {"sum", {"chain", "tile32"}},             // where operands go with it
+      {"center", {"none", "wide", "operand"}},  // the same
+      {"attention", {"", "attention.probabilities = \"bf16\"\n"}},
       {"saved",
        {"",
         "saved = {norm = \"fp8_e4m3\", activation = \"fp8_e4m3\", attention = \"mxfp8_e4m3\"}\n",
@@ -211,6 +215,8 @@ std::string sum_key(std::string_view sum, std::string_view left, std::string_vie
   return goes ? fmt::format(", sum = \"{}\"", sum) : "";
 }
 
+std::string center_key(std::string_view center) { return fmt::format(", center = \"{}\"", center); }
+
 }  // namespace
 
 std::string feature_recipe(const FeatureLevels& levels) {
@@ -226,17 +232,21 @@ std::string feature_recipe(const FeatureLevels& levels) {
     return operand_with(level(factor), is_wide || is_list ? "" : level(kGradient));
   };
   const bool is_turned = level(kForwardHadamard) != "0" && !level(kGradient).empty();
-  const std::string from = fmt::format(", from = \"{}\"", is_turned ? "fprop" : level(kFrom));
+  const std::string_view made_from = is_turned ? "fprop" : level(kFrom);
+  const std::string from = fmt::format(", from = \"{}\"", made_from);
+  const bool reads_all = made_from == "original" && level(kGradient).empty();  // of x, backward
+  const std::string_view center = level(kCenter);
   return fmt::format(
-      "compute = \"{}\"\n{}"
-      "linear.fprop = {{input = {}, weight = {}, hadamard = {}, output = \"{}\"{}}}\n"
-      "linear.dgrad = {{grad = {}, weight = {}, {}{}}}\n"
-      "linear.wgrad = {{grad = {}, input = {}, {}{}}}\n{}{}",
-      level(kCompute), level(kSaved), forward(kInput), forward(kWeight), level(kForwardHadamard),
-      level(kOutput), sum_key(level(kSum), level(kInput), level(kWeight)), grad,
-      operand_with(level(kWeight), from), backward, sum_key(level(kSum), grad, level(kWeight)),
-      grad, operand_with(level(kInput), from), backward, sum_key(level(kSum), grad, level(kInput)),
-      level(kPhase), level(kOverride));
+      "compute = \"{}\"\n{}{}"
+      "linear.fprop = {{input = {}, weight = {}, hadamard = {}, output = \"{}\"{}{}}}\n"
+      "linear.dgrad = {{grad = {}, weight = {}, {}{}{}}}\n"
+      "linear.wgrad = {{grad = {}, input = {}, {}{}{}}}\n{}{}",
+      level(kCompute), level(kAttention), level(kSaved), forward(kInput), forward(kWeight),
+      level(kForwardHadamard), level(kOutput), sum_key(level(kSum), level(kInput), level(kWeight)),
+      center_key(reads_all ? center : "none"), grad, operand_with(level(kWeight), from), backward,
+      sum_key(level(kSum), grad, level(kWeight)), center_key(center), grad,
+      operand_with(level(kInput), from), backward, sum_key(level(kSum), grad, level(kInput)),
+      center_key(center == "none" ? "none" : "wide"), level(kPhase), level(kOverride));
 }
 
 bool features_fit(const FeatureLevels& levels) { return OperandCheck().fits(levels); }
