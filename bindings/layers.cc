@@ -182,12 +182,14 @@ class Layer {
     constexpr const char* kCenters[] = {"none", "wide", "operand"};
     const LinearRecipe& recipe = layer_.linear().recipe();
     const auto product = [&](const GemmRecipe& gemm) {
-      return Json{{"left", cast_form(gemm.left)},
-                  {"right", cast_form(gemm.right)},
-                  {"hadamard", gemm.hadamard},
-                  {"hadamard_signs", kSigns[static_cast<size_t>(gemm.hadamard_signs)]},
-                  {"center", kCenters[static_cast<size_t>(gemm.center)]},
-                  {"output", gemm.output == Compute::bf16 ? "bf16" : "fp32"}};
+      Json form{{"left", cast_form(gemm.left)},
+                {"right", cast_form(gemm.right)},
+                {"hadamard", gemm.hadamard},
+                {"hadamard_signs", kSigns[static_cast<size_t>(gemm.hadamard_signs)]},
+                {"center", kCenters[static_cast<size_t>(gemm.center)]},
+                {"output", gemm.output == Compute::bf16 ? "bf16" : "fp32"}};
+      form["narrow_output"] = gemm.narrows_output() ? cast_form(gemm.narrow_output) : Json();
+      return form;
     };
     return dict_of(Json{{"fprop", product(recipe.fprop)},
                         {"dgrad", product(recipe.dgrad)},

@@ -24,6 +24,8 @@ enum class Purpose : uint8_t {
   gradient_wire = 12,
   init = 13,
   data = 14,
+  fprop_output = 15,
+  dgrad_output = 16,
 };
 
 /// Names one stream of draws. Two equal keys draw the same bits on every backend.

@@ -80,6 +80,9 @@ class Check {
         refuse(name + ": weight_noise, which is learned of whole matrices", "none");
       const bool by_rows = weight.cut.axis == Cut::Axis::rows;
       const LinearRecipe& linear = of.linear;
+      if (linear.fprop.narrows_output() || linear.dgrad.narrows_output())
+        refuse(name + ": an output that is an operand, of whose sums ranks have parts",
+               "\"compute\", \"bf16\" or \"fp32\"");
       // Which dimension of an operand (rows × reduction) is divided.
       if (by_rows) {
         operand(name + " fprop.weight", linear.fprop, linear.fprop.right, weight, false);

@@ -30,6 +30,7 @@ constexpr std::array kOfInput = {OperandRole::fprop_input, OperandRole::wgrad_in
 void finish(Run& run, const BackwardProduct& product) {
   if (product.passed) run.execute(*product.passed);
   if (product.back) run.execute(*product.back);
+  if (product.narrowed) product.narrowed->finish(run);
 }
 
 // A number or a row of numbers of a delayed scale.
@@ -54,6 +55,7 @@ Operation BackwardProduct::last_into(const View& y) const {
     op.into = Into::overwrite;
     return Operation(op);
   };
+  if (narrowed) return narrowed->last_into(y);
   if (back) return into(*back);
   return passed ? into(*passed) : into(gemm);
 }
@@ -154,22 +156,36 @@ void Linear::fprop(Run& run, const View& y, Source& x, Into into) {
   const Tensor row = product_of_mean(run, OperandRole::fprop_input, x, w);
   if (row && has_bias) run.execute(Add{.y = row, .a = row, .b = bias.view});
   const Run::Place place = run.in(name_, "fprop.output");
-  run.execute(Gemm{.y = y,
-                   .a = &qx.packed,
-                   .b = &w.packed,
-                   .into = into,
-                   .bias = row ? row.view() : bias.view,
-                   .round = recipe().fprop.output,
-                   .sum = recipe().fprop.sum,
-                   .time = time_of(TimeKind::gemm_fprop)});
+  const Gemm gemm{.y = y,
+                  .a = &qx.packed,
+                  .b = &w.packed,
+                  .into = into,
+                  .bias = row ? row.view() : bias.view,
+                  .round = recipe().fprop.output,
+                  .sum = recipe().fprop.sum,
+                  .time = time_of(TimeKind::gemm_fprop)};
+  const auto narrow = narrowed(run, recipe().fprop, gemm, Purpose::fprop_output);
+  run.execute(narrow ? narrow->into_made(gemm) : gemm);
+  if (narrow) narrow->finish(run);
   if (is_observed(run)) observer_->input(*this, x);
   if (adapter_) adapter_->fprop(run, y, x);
 }
 
+std::optional<NarrowOutput> Linear::narrowed(Run& run, const GemmRecipe& gemm, const Gemm& target,
+                                             Purpose of) const {
+  if (!gemm.narrows_output()) return {};
+  return NarrowOutput(run, gemm.narrow_output, target,
+                      {.seed = run.rounding_seed(),
+                       .tensor = output_,
+                       .step = run.moment().step,
+                       .purpose = of,
+                       .micro = run.moment().micro});
+}
+
 BackwardProduct Linear::backward_product(Run& run, const Gemm& plain, OperandRole role,
                                          OperandRole read) const {
-  BackwardProduct made{
-      .gemm = plain, .passed = {}, .back = {}, .made = {}, .bias = {}, .amax = {}, .read = {}};
+  BackwardProduct made;
+  made.gemm = plain;
   const bool is_turned = recipe().fprop.hadamard > 0 && is_from_fprop(role);
   const bool is_passed = cast(read).gradient != RoundingGradient::straight;
   if (!is_turned && !is_passed) return made;
@@ -200,17 +216,19 @@ void Linear::dgrad(Run& run, const View& dx, Into into, Source& x, Source& dy) {
   const Prepared& qdy = activation(run, OperandRole::dgrad_grad, dy);
   const Tensor row = product_of_mean(run, OperandRole::dgrad_grad, dy, w);
   const Run::Place place = run.in(name_, "dgrad.output");
-  BackwardProduct product = backward_product(run,
-                                             {.y = dx,
-                                              .a = &qdy.packed,
-                                              .b = &w.packed,
-                                              .into = into,
-                                              .bias = row ? row.view() : ConstView(),
-                                              .round = recipe().dgrad.output,
-                                              .sum = recipe().dgrad.sum,
-                                              .time = time_of(TimeKind::gemm_dgrad)},
+  const Gemm gemm{.y = dx,
+                  .a = &qdy.packed,
+                  .b = &w.packed,
+                  .into = into,
+                  .bias = row ? row.view() : ConstView(),
+                  .round = recipe().dgrad.output,
+                  .sum = recipe().dgrad.sum,
+                  .time = time_of(TimeKind::gemm_dgrad)};
+  auto narrow = narrowed(run, recipe().dgrad, gemm, Purpose::dgrad_output);
+  BackwardProduct product = backward_product(run, narrow ? narrow->into_made(gemm) : gemm,
                                              OperandRole::dgrad_weight, OperandRole::fprop_input);
   product.bias = row;
+  product.narrowed = std::move(narrow);
   pass_input(run, product, x);
   run.execute(product.gemm);
   finish(run, product);

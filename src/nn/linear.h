@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "nn/layer_noise.h"
+#include "nn/narrow_output.h"
 #include "nn/operand_role.h"
 #include "nn/parameter.h"
 #include "recipe/recipe.h"
@@ -24,8 +25,8 @@ class Adapter;
 class LinearObserver;
 
 /// A GEMM of the backward pass and what its result goes through: what the rounding of the forward
-/// operand lets through, and the way back where it is made in the basis of the forward GEMM's
-/// transform.
+/// operand lets through, the way back where it is made in the basis of the forward GEMM's
+/// transform, and into narrow numbers.
 struct BackwardProduct {
   Gemm gemm;
   std::optional<RoundingBackward> passed;
@@ -33,8 +34,11 @@ struct BackwardProduct {
   Tensor made;        ///< what `gemm` writes then
   Tensor bias;        ///< that it adds
   Tensor amax, read;  ///< that `passed` reads
+  std::optional<NarrowOutput> narrowed;
 
-  [[nodiscard]] const View& y() const { return back ? back->y : passed ? passed->y : gemm.y; }
+  [[nodiscard]] const View& y() const {
+    return narrowed ? narrowed->y() : back ? back->y : passed ? passed->y : gemm.y;
+  }
   /// Behind the product: the operation that wrote or added it, which overwrites `y`.
   [[nodiscard]] Operation last_into(const View& y) const;
 };
@@ -219,6 +223,10 @@ class Linear {
   /// `read` is the forward operand whose gradient it is.
   [[nodiscard]] BackwardProduct backward_product(Run& run, const Gemm& plain, OperandRole role,
                                                  OperandRole read) const;
+  /// Where the recipe narrows what a GEMM gives that `target` describes; nothing else. `of`: its
+  /// draws.
+  [[nodiscard]] std::optional<NarrowOutput> narrowed(Run& run, const GemmRecipe& gemm,
+                                                     const Gemm& target, Purpose of) const;
   /// Has it pass by the rounding of x, and of W, where that is not straight.
   void pass_input(Run& run, BackwardProduct& product, Source& x) const;
   void pass_weight(Run& run, BackwardProduct& product);

@@ -220,6 +220,40 @@ TEST(Linear, MakesEveryOperandOnce) {
   }
 }
 
+// What a GEMM gives is made wide, and rounded then by draws of its own.
+TEST(Linear, NarrowsWhatItsGemmsGive) {
+  const auto recipe = [](const std::string& outputs) {
+    return Recipe::parse("inherit='mxfp8'\ncompute='fp32'\n" + outputs, "test.toml")
+        .linear({.name = "blocks.0.mlp.up", .block = 0, .depth = 4}, 0);
+  };
+  const LinearRecipe wide = recipe("");
+  const LinearRecipe narrow = recipe(
+      "linear.fprop.output={format='int8', block=[32,32]}\n"
+      "linear.dgrad.output={format='int8', block=[32,32], rounding='stochastic'}");
+  const auto expect_rounded = [](ConstView made, ConstView whole, const Operand& cast,
+                                 Purpose purpose) {
+    PrepareContext context;
+    context.key = {.seed = kSeed,
+                   .tensor = kLinearOutputId,
+                   .step = kMoment.step,
+                   .purpose = purpose,
+                   .micro = kMoment.micro};
+    const ref::Prepared want(cast, whole, cast.block.cols, Contract::cols, context);
+    for (int64_t r = 0; r < made.rows; ++r)
+      for (int64_t c = 0; c < made.cols; ++c)
+        ASSERT_EQ(made.as<const float>().row(r)[c], want.value(r, c)) << r << ' ' << c;
+  };
+  for (const char* backend : {"ref", "cpu"}) {
+    SCOPED_TRACE(backend);
+    const LinearPasses whole(backend, wide), made(backend, narrow);
+    expect_rounded(made.y(), whole.y(), narrow.fprop.narrow_output, Purpose::fprop_output);
+    expect_rounded(made.dx(), whole.dx(), narrow.dgrad.narrow_output, Purpose::dgrad_output);
+    for (int64_t r = 0; r < made.dw().rows; ++r)
+      for (int64_t c = 0; c < made.dw().cols; ++c)
+        ASSERT_EQ(made.dw().row(r)[c], whole.dw().row(r)[c]) << r << ' ' << c;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Named, LinearRecipes,
     ::testing::Values("inherit='fp32'", "inherit='bf16'", "inherit='mxfp4-all'",

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "recipe/stored_rules.h"
 
 namespace ng {
 namespace {
@@ -63,6 +64,11 @@ void check_center(const LinearRecipe& linear, const std::string& place) {
            linear.fprop.left.gradient == RoundingGradient::clip ? "clip" : "dge", "straight");
 }
 
+/// A result is a tensor that is stored, and no GEMM undoes how it is scaled.
+void check_output(const OutputNumbers& output, const std::string& gemm, const std::string& place) {
+  if (output.kind == OutputKind::narrow) check_stored_cast(output.narrow, gemm + ".output", place);
+}
+
 }  // namespace
 
 void check_gemms(const RecipeSettings& settings, const std::string& place) {
@@ -79,6 +85,19 @@ void check_gemms(const RecipeSettings& settings, const std::string& place) {
   check(linear.wgrad, "linear.wgrad", "grad", "input");
   check_gradient(linear, place);
   check_center(linear, place);
+  check_output(settings.fprop_output, "linear.fprop", place);
+  check_output(settings.dgrad_output, "linear.dgrad", place);
+}
+
+void check_head(const RecipeSettings& settings, const std::string& place) {
+  const auto check = [&](const OutputNumbers& output, const char* gemm) {
+    if (output.kind == OutputKind::narrow)
+      throw Error({place, fmt::format("linear.{}.output", gemm),
+                   fmt::format("{} of the head, which works in pieces", describe(output.narrow)),
+                   "\"compute\", \"bf16\" or \"fp32\""});
+  };
+  check(settings.fprop_output, "fprop");
+  check(settings.dgrad_output, "dgrad");
 }
 
 }  // namespace ng

@@ -11,9 +11,9 @@ namespace ng {
 namespace {
 
 constexpr std::string_view kStored[] = {
-    "weights.storage",   "dpo.reference_storage", "optimizer.moment1",
-    "optimizer.moment2", "gradient.communicate",  "weight_noise.cast",
-    "saved.norm",        "saved.activation",      "saved.attention"};
+    "weights.storage",      "dpo.reference_storage", "optimizer.moment1",  "optimizer.moment2",
+    "gradient.communicate", "weight_noise.cast",     "saved.norm",         "saved.activation",
+    "saved.attention",      "linear.fprop.output",   "linear.dgrad.output"};
 /// What stored tensors have no choice of, by check_stored_cast(); weights.update says how weights
 /// are rounded, and what is saved for backward is rounded to nearest.
 constexpr std::string_view kOfOperandsOnly[] = {

@@ -163,5 +163,48 @@ TEST(SavedRecipe, IsRoundedToNearestByStoredCasts) {
     }
 }
 
+TEST(NarrowOutputs, AreStoredCastsOfTheBlocksLayers) {
+  const std::string flow =
+      "compute = 'bf16'\nlinear.fprop.output = { format = 'int8', block = [32, 32] }\n"
+      "linear.dgrad.output = { format = 'int8', block = [32, 32], rounding = 'stochastic' }\n";
+  const Recipe recipe = Recipe::parse(flow, "t.toml");
+  const LinearRecipe of_block = layer(recipe, "blocks.0.attn.q", 0).linear;
+  EXPECT_EQ(of_block.fprop.narrow_output.element->short_name, "int8");
+  EXPECT_EQ(of_block.fprop.output, Compute::bf16);
+  EXPECT_EQ(of_block.dgrad.narrow_output.rounding, Rounding::stochastic);
+  EXPECT_FALSE(of_block.wgrad.narrows_output());
+  EXPECT_FALSE(layer(recipe, "head", -1).linear.fprop.narrows_output());
+  EXPECT_EQ(Recipe::parse(recipe.resolved_toml(), "t.toml").hash(), recipe.hash());
+  const Recipe late = Recipe::parse(flow + "[[phase]]\nstart = 0.5\nlinear = 'bf16'", "t.toml");
+  EXPECT_TRUE(
+      late.linear({.name = "blocks.0.attn.q", .block = 0, .depth = 2}, 0).fprop.narrows_output());
+  EXPECT_FALSE(
+      late.linear({.name = "blocks.0.attn.q", .block = 0, .depth = 2}, 1).fprop.narrows_output());
+  const Recipe words = Recipe::parse("linear.fprop.output = {format = 'bf16'}", "t.toml");
+  EXPECT_EQ(layer(words, "blocks.0.attn.q", 0).linear.fprop.output, Compute::fp32);
+  EXPECT_EQ(Recipe::parse(words.resolved_toml(), "t.toml").hash(), words.hash());
+}
+
+TEST(NarrowOutputs, AreRefusedWhereNoneCanBe) {
+  const std::pair<const char*, const char*> kWrong[] = {
+      {"linear.fprop.output = 'int9'", "linear.fprop.output: unknown \"int9\""},
+      {"linear.wgrad.output = 'int8'", "linear.wgrad.output"},
+      {"linear.fprop.output = {format = 'fp8_e4m3', scaling = 'delayed'}",
+       "linear.fprop.output.scaling: a stored tensor is scaled when it is stored: \"current\""},
+      {"linear.dgrad.output = {format = 'nvfp4', rounding = 'eden'}",
+       "linear.dgrad.output.rounding: \"eden\" without the transform of a GEMM"},
+      {"[[phase]]\nstart = 0.5\nlinear.fprop.output = {format = 'int8', prescale = 0.5}",
+       "linear.fprop.output.prescale: no GEMM undoes it for a stored tensor: 1.0"},
+      {"[[override]]\nlayers = ['head']\nlinear.fprop.output = 'int8'",
+       "linear.fprop.output: int8 of the head, which works in pieces, in head"}};
+  for (const auto& [text, problem] : kWrong) try {
+      const Recipe recipe = Recipe::parse(text, "t.toml");
+      (void)layer(recipe, "head", -1);
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(problem), std::string::npos) << error.what();
+    }
+}
+
 }  // namespace
 }  // namespace ng

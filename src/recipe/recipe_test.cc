@@ -44,7 +44,7 @@ const std::vector<std::string> kNamed = split_at_commas(
     "feedback-bf16,precision-aware-fp8,naive-fp8,sr-fp8,residual-fp8,feedback-fp8,"
     "adam-mini,adam-mini-gaussws-all,adam-mini-diffq,adam-mini-mxfp4-sr-rht,"
     "adamw-fp8-states,muon,mxfp8-nvidia,fp8-block,fp8-rowwise,fp8-rowwise-gw-hp,"
-    "fp4-all-the-way,ufp4,mxfp4-det-hadamard,jetfire,switchback,tetrajet,"
+    "fp4-all-the-way,ufp4,mxfp4-det-hadamard,jetfire,jetfire-flow,switchback,tetrajet,"
     "nvfp4-fwd-bf16-bwd,mxfp8-fwd-nvfp4-bwd,nvfp4-46,quartet2,nvint4-wgrad,bf16-sr,"
     "bf16-tile,fp8-current-tile,nvfp4-tile,quartet,quartet-even,fp4-dge,averis,averis-wide,"
     "tetrajet-v2,nvfp4-row,nvfp4-row-mxfp8-bwd,nvfp4-layer-signs,bitnet,mixfp4,coat-adamw,"

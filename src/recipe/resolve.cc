@@ -227,16 +227,18 @@ void set_head(RecipeSettings& settings) {
     *gemm = GemmRecipe{};
     gemm->left = gemm->right = numbers;
   }
-  settings.fprop_output = settings.dgrad_output = OutputKind::compute;
+  settings.fprop_output = settings.dgrad_output = {};
+}
+
+void set_output(GemmRecipe& gemm, const OutputNumbers& said, Compute compute) {
+  const bool follows = said.kind == OutputKind::compute || said.kind == OutputKind::narrow;
+  gemm.output = follows ? compute : said.kind == OutputKind::bf16 ? Compute::bf16 : Compute::fp32;
+  gemm.narrow_output = said.narrow;
 }
 
 void set_outputs(RecipeSettings& settings) {
-  const auto output = [&](OutputKind kind) {
-    if (kind == OutputKind::compute) return settings.compute;
-    return kind == OutputKind::bf16 ? Compute::bf16 : Compute::fp32;
-  };
-  settings.linear.fprop.output = output(settings.fprop_output);
-  settings.linear.dgrad.output = output(settings.dgrad_output);
+  set_output(settings.linear.fprop, settings.fprop_output, settings.compute);
+  set_output(settings.linear.dgrad, settings.dgrad_output, settings.compute);
   settings.linear.wgrad.output = Compute::fp32;
 }
 
@@ -290,6 +292,7 @@ RecipeSettings ResolvedRecipe::settings_of(const LayerPlace& layer, int phase,
       check_operands(settings, *overrides[i].patch, overrides[i].prefix);
       check_stored(settings, overrides[i].place);
       check_gemms(settings, overrides[i].place);
+      if (layer.name == layers::kHead) check_head(settings, overrides[i].place);
     } catch (const Error& error) {
       throw in_layer(error, layer, phase_starts[size_t(phase)]);
     }

@@ -22,7 +22,11 @@ struct GemmRecipe {
   HadamardSigns hadamard_signs = HadamardSigns::random;
   SumOrder sum = SumOrder::chain;
   Center center = Center::none;
-  Compute output = Compute::fp32;  ///< fprop and dgrad only
+  // Of fprop and dgrad only.
+  Compute output = Compute::fp32;
+  Operand narrow_output = operand_of("fp32");  ///< what the result is rounded to before; FP32: none
+
+  [[nodiscard]] bool narrows_output() const { return !narrow_output.is_fp32(); }
   friend bool operator==(const GemmRecipe&, const GemmRecipe&) = default;
 };
 
@@ -33,7 +37,11 @@ struct LinearRecipe {
 };
 
 /// In what a GEMM's output is rounded; `compute` follows the recipe's key of that name.
-enum class OutputKind : uint8_t { compute, fp32, bf16 };
+enum class OutputKind : uint8_t { compute, fp32, bf16, narrow };
+struct OutputNumbers {
+  OutputKind kind = OutputKind::compute;
+  Operand narrow = operand_of("fp32");  ///< of that kind, and then as `compute`: else FP32
+};
 
 /// Noise added to weights in place of quantizing them. [recipes.md §1]
 struct WeightNoise {
@@ -128,8 +136,7 @@ struct CommunicationRecipe {
 /// One state of a recipe, base or a phase: of its layers, and of the whole run. The `output`
 /// members of `linear` are filled in when a layer is resolved.
 struct RecipeSettings : LayerRecipe {
-  OutputKind fprop_output = OutputKind::compute;
-  OutputKind dgrad_output = OutputKind::compute;
+  OutputNumbers fprop_output, dgrad_output;
   Compute compute = Compute::fp32;
   OptimizerRecipe optimizer;
   GradientRecipe gradient;

@@ -5,6 +5,7 @@
 #include "recipe/noise_keys.h"
 #include "recipe/operand_keys.h"
 #include "recipe/operand_rules.h"
+#include "recipe/output_keys.h"
 #include "recipe/update_keys.h"
 #include "recipe/update_words.h"
 
@@ -38,22 +39,26 @@ Row operand(std::string path, Get get, std::string doc) {
   return row;
 }
 
-/// linear = "<format>": all six operands, nothing transformed or taken off.
+/// linear = "<format>": all six operands, nothing transformed, taken off or narrow behind.
 SettingsKey linear_key() {
-  return {{.path = "linear",
-           .expected = "a format name, or a table of fprop, dgrad and wgrad",
-           .doc = "sets all six operands, hadamard = 0 and center = \"none\"",
-           .example = "\"mxfp4\""},
-          [](Settings& s, const TomlItem& item) {
-            Operand all;
-            read_operand(all, item);
-            for (GemmRecipe* gemm : {&s.linear.fprop, &s.linear.dgrad, &s.linear.wgrad}) {
-              gemm->left = gemm->right = all;
-              gemm->hadamard = 0;
-              gemm->center = Center::none;
-            }
-          },
-          [](const Settings&) { return std::string(); }};
+  return {
+      {.path = "linear",
+       .expected = "a format name, or a table of fprop, dgrad and wgrad",
+       .doc = "sets all six operands, hadamard = 0 and center = \"none\", and an output that is an "
+              "operand to \"compute\"",
+       .example = "\"mxfp4\""},
+      [](Settings& s, const TomlItem& item) {
+        Operand all;
+        read_operand(all, item);
+        for (GemmRecipe* gemm : {&s.linear.fprop, &s.linear.dgrad, &s.linear.wgrad}) {
+          gemm->left = gemm->right = all;
+          gemm->hadamard = 0;
+          gemm->center = Center::none;
+        }
+        for (OutputNumbers* output : {&s.fprop_output, &s.dgrad_output})
+          if (output->kind == OutputKind::narrow) *output = {};
+      },
+      [](const Settings&) { return std::string(); }};
 }
 
 template <class Get>
@@ -129,12 +134,24 @@ void add_gemm(Rows& keys, const GemmWords& words, Get get) {
 }
 
 template <class Get>
-SettingsKey output_key(std::string path, Get get) {
-  return settings_choice(std::move(path), get,
-                         Choices<OutputKind>{{{"compute", OutputKind::compute},
-                                              {"bf16", OutputKind::bf16},
-                                              {"fp32", OutputKind::fp32}}},
-                         "what the result is rounded to; compute: as the key of that name says");
+Row output_key(std::string path, Get get, std::string equation) {
+  Row row = SettingsKey{
+      {.path = std::move(path),
+       .expected = "\"compute\", \"bf16\", \"fp32\", a format name or a table of operand keys",
+       .doc =
+           "what the result is rounded to; compute: as the key of that name says; an operand: to "
+           "its values first, before anything reads them, then as compute says",
+       .takes_table = true,
+       .type = kOperandType,
+       .equation = std::move(equation),
+       .example = "{format = \"int8\", block = [32, 32]}"},
+      [=](Settings& s, const TomlItem& item) { read_output(get(s), item); },
+      [=](const Settings& s) { return print_output(get(s)); }};
+  row.operand = [=](const Settings& s) {
+    const OutputNumbers& output = get(s);
+    return output.kind == OutputKind::narrow ? &output.narrow : nullptr;
+  };
+  return row;
 }
 
 void add_linear(Rows& keys) {
@@ -149,7 +166,7 @@ void add_linear(Rows& keys) {
        "the weight W, in the forward GEMM", kCenters},
       [](auto& s) -> auto& { return s.linear.fprop; });
   keys.push_back(output_key(
-      "linear.fprop.output", [](auto& s) -> auto& { return s.fprop_output; }));
+      "linear.fprop.output", [](auto& s) -> auto& { return s.fprop_output; }, "Y = Q(X · Wᵀ + b)"));
   add_gemm(
       keys,
       {"linear.dgrad", "dX = dY · W", "grad", "weight",
@@ -157,7 +174,7 @@ void add_linear(Rows& keys) {
        "the weight W, in the GEMM of the input's gradient", kCenters},
       [](auto& s) -> auto& { return s.linear.dgrad; });
   keys.push_back(output_key(
-      "linear.dgrad.output", [](auto& s) -> auto& { return s.dgrad_output; }));
+      "linear.dgrad.output", [](auto& s) -> auto& { return s.dgrad_output; }, "dX = Q(dY · W)"));
   add_gemm(
       keys,
       {"linear.wgrad", "dW = dYᵀ · X", "grad", "input",

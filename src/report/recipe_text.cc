@@ -21,6 +21,7 @@ std::string gemm_text(const GemmRecipe& gemm, std::string_view backend) {
   if (gemm.sum != SumOrder::chain) text += fmt::format(", sums as {}", name_of(gemm.sum));
   if (gemm.center != Center::none)
     text += gemm.center == Center::wide ? ", means wide" : ", means by themselves";
+  if (gemm.narrows_output()) text += ", output " + describe(gemm.narrow_output);
   return fmt::format("{}: {}", text, how_it_runs(gemm, backend));
 }
 

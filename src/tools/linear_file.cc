@@ -166,12 +166,13 @@ LinearFigures operand_figures(const RecordedOperand& made, const OperandStats& s
           .flushed = share(stats.flushed)};
 }
 
-LinearFigures product_figures(const char* name, Compute round, int64_t rows, int64_t cols,
+LinearFigures product_figures(const char* name, const GemmRecipe& gemm, int64_t rows, int64_t cols,
                               const std::vector<float>& made, const std::vector<float>& exact) {
+  const std::string wide = gemm.output == Compute::bf16 ? "bf16" : "fp32";
   ErrorSums sums;
   sums.add(std::span<const float>(exact), std::span<const float>(made));
   return {.name = name,
-          .numbers = round == Compute::bf16 ? "bf16" : "fp32",
+          .numbers = gemm.narrows_output() ? describe(gemm.narrow_output) : wide,
           .rows = rows,
           .cols = cols,
           .sqnr_db = sums.metrics().sqnr_db};
@@ -205,15 +206,15 @@ LinearFileReport linear_of(const std::string& in, const std::string& out, const 
       .outputs = n,
       .figures = {}};
   OutputTensors output;
-  const auto add_product = [&](const char* name, Compute round, int64_t rows, int64_t cols,
+  const auto add_product = [&](const char* name, const GemmRecipe& gemm, int64_t rows, int64_t cols,
                                const std::vector<float>& values, const std::vector<float>& fp32) {
     if (values.empty()) return;
     output.add(name, {rows, cols}) = values;
-    report.figures.push_back(product_figures(name, round, rows, cols, values, fp32));
+    report.figures.push_back(product_figures(name, gemm, rows, cols, values, fp32));
   };
-  add_product("output", numbers.fprop.output, t, n, made.output, exact.output);
-  add_product("input_grad", numbers.dgrad.output, t, k, made.input_grad, exact.input_grad);
-  add_product("weight_grad", Compute::fp32, n, k, made.weight_grad, exact.weight_grad);
+  add_product("output", numbers.fprop, t, n, made.output, exact.output);
+  add_product("input_grad", numbers.dgrad, t, k, made.input_grad, exact.input_grad);
+  add_product("weight_grad", numbers.wgrad, n, k, made.weight_grad, exact.weight_grad);
   for (size_t i = 0; i < kOperandRoles; ++i)
     for (const RecordedOperand& operand : made.operands) {
       if (operand.role != name_of(static_cast<OperandRole>(i))) continue;

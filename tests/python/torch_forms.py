@@ -61,11 +61,14 @@ def linear_form(resolved: str | dict[str, Any], compute: str = "fp32") -> Linear
     gemms = []
     for name, (left, right) in OPERANDS.items():
         gemm = resolved[name]
-        output = gemm.get("output", "fp32")
+        output, narrow = gemm.get("output", "fp32"), None
+        if output not in ("compute", "bf16", "fp32"):
+            output, narrow = "compute", operand_form(output)
         gemms.append(
             GemmForm(
                 operand_form(gemm[left]), operand_form(gemm[right]), gemm["hadamard"],
                 gemm["hadamard_signs"], gemm["center"], compute if output == "compute" else output,
+                narrow,
             )
         )
     return LinearForm(*gemms)

@@ -70,7 +70,9 @@ const std::vector<FeatureFactor>& factors() {
       {"signs", {"random", "fixed", "none", "layer"}},
       {"from", {"original", "fprop"}},
       {"compute", {"fp32", "bf16"}},
-      {"output", {"compute", "fp32", "bf16"}},
+      {"output",
+       {"\"compute\"", "\"fp32\"", "\"bf16\"", "\"int8\"",
+        "{format = \"mxfp8_e4m3\", rounding = \"stochastic\"}"}},
       {"sum", {"chain", "tile32"}},             // where operands go with it
       {"center", {"none", "wide", "operand"}},  // the same
       {"attention", {"", "attention.probabilities = \"bf16\"\n"}},
@@ -238,7 +240,7 @@ std::string feature_recipe(const FeatureLevels& levels) {
   const std::string_view center = level(kCenter);
   return fmt::format(
       "compute = \"{}\"\n{}{}"
-      "linear.fprop = {{input = {}, weight = {}, hadamard = {}, output = \"{}\"{}{}}}\n"
+      "linear.fprop = {{input = {}, weight = {}, hadamard = {}, output = {}{}{}}}\n"
       "linear.dgrad = {{grad = {}, weight = {}, {}{}{}}}\n"
       "linear.wgrad = {{grad = {}, input = {}, {}{}{}}}\n{}{}",
       level(kCompute), level(kAttention), level(kSaved), forward(kInput), forward(kWeight),

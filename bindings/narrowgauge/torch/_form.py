@@ -21,9 +21,11 @@ def form_of(core: _core.Layer) -> LinearForm:
 
 
 def _gemm(gemm: dict[str, Any]) -> GemmForm:
+    narrow = gemm["narrow_output"]
     return GemmForm(
         operand_form(gemm["left"]), operand_form(gemm["right"]), gemm["hadamard"],
         gemm["hadamard_signs"], gemm["center"], gemm["output"],
+        operand_form(narrow) if narrow else None,
     )  # fmt: skip
 
 

@@ -155,6 +155,7 @@ class GemmForm:
     hadamard_signs: str = "random"  #: or fixed, none, layer
     center: str = "none"  #: or wide, operand: what becomes of means over tokens
     output: str = "fp32"  #: or bf16: of fprop and dgrad
+    narrow_output: Optional[OperandForm] = None  #: what their results are rounded to before
     # Made of those above, as in Element.
     alpha: float = 0.0  #: undoes transform and prescales of a product
     of_mean: Optional[GemmForm] = None  #: of the product of the mean that the left operand lacks
@@ -167,7 +168,7 @@ class GemmForm:
             left = _FP32
             if self.center == "operand":  # narrowed as that, to nearest, by scales of its own
                 left = replace(self.left.to_nearest(), scaling="current")
-            of_mean = replace(self, left=left, center="none")
+            of_mean = replace(self, left=left, center="none", narrow_output=None)
         object.__setattr__(self, "of_mean", of_mean)
 
     @property
@@ -177,7 +178,10 @@ class GemmForm:
         return lcm(blocks, max(self.hadamard, 1))
 
     def to_nearest(self) -> GemmForm:
-        return replace(self, left=self.left.to_nearest(), right=self.right.to_nearest())
+        narrow = self.narrow_output and self.narrow_output.to_nearest()
+        return replace(
+            self, left=self.left.to_nearest(), right=self.right.to_nearest(), narrow_output=narrow
+        )
 
 
 @dataclass(frozen=True)

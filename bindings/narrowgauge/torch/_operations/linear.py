@@ -43,6 +43,7 @@ ROLES = {
     "wgrad.grad": Role("wgrad", "left", "output", 6, True, 1),
     "wgrad.input": Role("wgrad", "right", "input", 7, True, 1),
 }
+_OUTPUT_PURPOSES = {"fprop": 15, "dgrad": 16}
 
 
 @dataclass(frozen=True)
@@ -168,6 +169,15 @@ def _turned_back(y: Tensor, name: str, form: LinearForm, draws: Draws, cols: int
     return hadamard.transform_back(y, form.fprop.hadamard, signs)[:, :cols]
 
 
+def _narrowed(y: Tensor, gemm: str, form: LinearForm, draws: Draws) -> Tensor:
+    """What fprop or dgrad gave, FP32, as a tensor that is stored by its `output` holds it."""
+    cast: OperandForm | None = getattr(form, gemm).narrow_output
+    if cast is None:
+        return y
+    key = Key(draws.seed, draws.output, draws.step, _OUTPUT_PURPOSES[gemm], draws.micro)
+    return operand(y, cast, key=key if cast.rounding != "nearest" else None).values
+
+
 def linear_forward(
     x: Tensor, weight: Tensor, bias: Tensor | None, form: LinearForm, draws: Draws,
     delayed: DelayedScales = None, read: Operand | None = None,
@@ -179,7 +189,11 @@ def linear_forward(
     row = _product_of_mean(mean, "fprop.input", form, draws, qw)
     if row is not None:
         bias = row if bias is None else row + bias.to(torch.float32)
-    return product(qx, qw, form.fprop, bias=bias, to_bf16=_rounds(form.fprop, x)).to(x.dtype)
+    rounds = _rounds(form.fprop, x)
+    if form.fprop.narrow_output is None:
+        return product(qx, qw, form.fprop, bias=bias, to_bf16=rounds).to(x.dtype)
+    y = _narrowed(product(qx, qw, form.fprop, bias=bias), "fprop", form, draws)
+    return (round_to_bf16(y) if rounds else y).to(x.dtype)
 
 
 def linear_backward(
@@ -209,6 +223,7 @@ def _input_gradient(
     if x is not None:
         y = _passed(y, "fprop.input", x, form, draws, delayed)
     y = _turned_back(y, "dgrad", form, draws, weight.shape[1])
+    y = _narrowed(y, "dgrad", form, draws)
     return round_to_bf16(y) if _rounds(form.dgrad, grad) else y
 
 
