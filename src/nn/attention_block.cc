@@ -104,7 +104,7 @@ Tensor AttentionBlock::forward(Run& run, const Tensor& x, const Batch& batch) {
   const int64_t tokens = qkv.view().rows;
   Source a(run.tensor(tokens, int64_t{parts_.heads} * parts_.head_dim, *x.view().element),
            parts_.attention);
-  const AmaxSlot amax = slot_of_input(run, {&parts_.out, 1}, false);
+  const AmaxSlot amax = input_of_out().slot(run, a.values(), false);
   a.know_amax(amax);
   const Tensor lse = run.tensor(tokens, parts_.heads, fp32_format());
   attend(run, a.owner(), lse, read_heads(run, qkv, batch).of, batch, amax);
@@ -112,6 +112,7 @@ Tensor AttentionBlock::forward(Run& run, const Tensor& x, const Batch& batch) {
   qkv = {};
   save(run, a.owner(), parts_.saved.attention);
   run.save(lse);
+  input_of_out().keep(run, a);
   Tensor y =
       sum_of_own_tokens(run, parts_.out.forward(run, a), parts_.wires.sums, *x.view().element);
   run.execute(Add{.y = y, .a = x, .b = y});
@@ -137,6 +138,7 @@ void AttentionBlock::backward(Run& run, ResidualGradient& gradient, const Batch&
   const Run::Place place = run.in(parts_.name);
   const View dy = gradient.values;
   const Saved saved_x(run, parts_.saved.norm, *dy.element);
+  std::optional<Source> kept_a = input_of_out().take(run, dy);
   const Tensor lse = run.restore();
   Source a(Saved(run, parts_.saved.attention, *dy.element).values(run), parts_.attention);
   const Tensor qkv = Saved(run, parts_.saved.attention, *dy.element).values(run);
@@ -147,7 +149,8 @@ void AttentionBlock::backward(Run& run, ResidualGradient& gradient, const Batch&
     const Tensor da = run.tensor_like(a.values());
     if (parts_.out.divides_inputs()) parts_.out.add_bias_gradient(run, dy);
     Source dout = gathered(run, source_of(gradient, parts_.out), parts_.wires.gradients);
-    parts_.out.backward(run, da, Into::overwrite, a, dout);
+    parts_.out.backward(run, da, Into::overwrite, kept_a ? *kept_a : a, dout);
+    kept_a.reset();
     const Heads heads = read_heads(run, qkv, batch);
     const Qkv& forward = heads.of;
     const Qkv d = split(dqkv);

@@ -74,6 +74,9 @@ class AttentionBlock final : public Layer {
   [[nodiscard]] KeptInput kept_input() const {
     return {parts_.projections, parts_.norm.output(), parts_.saved.norm};
   }
+  [[nodiscard]] KeptInput input_of_out() const {
+    return {{&parts_.out, 1}, parts_.attention, parts_.saved.attention};
+  }
   /// `kept`: of what the projections read, where that is.
   [[nodiscard]] Tensor project_backward(Run& run, const ConstView& x, const Tensor& dqkv,
                                         std::optional<Source> kept);
