@@ -78,6 +78,23 @@ Json widths_json(const std::vector<WidthAdvice>& widths) {
   return rows;
 }
 
+/// Whether sums in the order of AMX's tiles are faster than the chain: of the fastest recipe that
+/// has them and one beside it that does not, X-tile and X. [recipes.md §7, `sum`]
+std::string tiles_sentence(const std::vector<Advice>& sorted) {
+  constexpr std::string_view kOnTiles = "-tile";
+  for (const Advice& tiles : sorted) {
+    const std::string_view name = tiles.recipe;
+    if (!tiles.is_known || !name.ends_with(kOnTiles)) continue;
+    const std::string_view base = name.substr(0, name.size() - kOnTiles.size());
+    const auto chain = std::ranges::find(sorted, base, &Advice::recipe);
+    if (chain == sorted.end() || !chain->is_known) continue;
+    const double ratio = tiles.tokens_per_second / chain->tokens_per_second;
+    return fmt::format("tile sums   {} here: {} is {:.2f} times as fast as {}\n",
+                       ratio > 1 ? "pay" : "do not pay", name, ratio, base);
+  }
+  return {};
+}
+
 std::string sentences_of(const std::vector<Advice>& sorted, const std::vector<WidthAdvice>& widths,
                          const AdviseArgs& args) {
   std::string text;
@@ -89,6 +106,7 @@ std::string sentences_of(const std::vector<Advice>& sorted, const std::vector<Wi
                         counted(unknown, "recipe"));
   if (const Advice* best = fastest(sorted, false))
     text += fmt::format("fastest     {}, {:.0f} tokens/s\n", best->recipe, best->tokens_per_second);
+  text += tiles_sentence(sorted);
   const Advice* fp4 = fastest(sorted, true);
   if (fp4 == nullptr || widths.empty()) return text;
   const int64_t from = pays_from(widths);

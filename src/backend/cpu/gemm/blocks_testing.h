@@ -207,12 +207,14 @@ struct Bf16Outputs {
   Bf16Outputs(const Bf16Outputs&) = delete;
 };
 
-// A GEMM that writes BF16 onto `before` leaves `wanted`, rounded, and nothing else.
+// A GEMM that writes BF16 onto `before` leaves `wanted`, rounded, and nothing else; on `tiles`, or
+// those of the CPU if any.
 inline void check_bf16(Workspace& workspace, Gemm op, const Shape& shape,
-                       const std::vector<float>& before, const std::vector<float>& wanted) {
+                       const std::vector<float>& before, const std::vector<float>& wanted,
+                       const MatrixKernels* tiles = current_matrix_kernels()) {
   const Bf16Outputs y(shape, before), rounded(shape, wanted);
   op.y = y.rows;
-  gemm(workspace, op);
+  gemm(workspace, op, tiles);
   for (size_t i = 0; i < y.memory.size(); ++i)
     ASSERT_TRUE(same(widened(y.memory[i]), widened(rounded.memory[i])))
         << "as BF16 at " << i << " of memory: " << widened(y.memory[i]) << " is not "
@@ -260,6 +262,9 @@ inline void check_values(const Pair& pair, const Shape& shape, std::vector<float
     ASSERT_TRUE(same(y[i], wanted[i]))
         << pair.name << " on scalar tiles, " << shape.m << "x" << shape.n << "x" << shape.k
         << " at " << i << ": " << y[i] << " is not " << wanted[i];
+  if (out.into == Into::carry) return;
+  SCOPED_TRACE("on scalar tiles");
+  check_bf16(workspaces[1], out, shape, before, wanted, &scalar_matrix_kernels());
 }
 
 inline void check(const Pair& pair, const Shape& shape, Data data, const Gemm& out = {}) {
