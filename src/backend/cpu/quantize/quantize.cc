@@ -136,48 +136,44 @@ QuantizeTotals whole_amax(const Workspace& workspace, const QuantizeJob& job) {
   return whole;
 }
 
-/// Whether a scale of a cast that is neither delayed nor stored is made of the largest magnitude.
-bool has_scale_of_amax(const QuantizeJob& job) {
+/// What decides the scales of an operand beside the values of each block.
+enum class ScaleSource : uint8_t {
+  blocks,   ///< nothing
+  regions,  ///< second levels, of the values of regions
+  stored,   ///< the scales of a stored tensor
+  delayed,  ///< the history of largest magnitudes
+  level,    ///< a second level that is a constant
+  amax,     ///< the largest magnitude of the whole
+};
+
+ScaleSource scale_source(const QuantizeJob& job) {
   const Operand& cast = job.spec.cast;
-  return !job.scales_by_block ||
-         (cast.scale == ScaleKind::e4m3 && cast.tensor_scale != ScaleKind::none);
+  if (cast.is_unscaled()) return ScaleSource::blocks;
+  if (job.regions) return ScaleSource::regions;
+  if (job.context.stored.has_scales()) return ScaleSource::stored;
+  if (cast.scaling == Scaling::delayed) return ScaleSource::delayed;
+  if (!job.scales_by_block) return ScaleSource::amax;
+  if (cast.scale != ScaleKind::e4m3) return ScaleSource::blocks;
+  return cast.tensor_scale == ScaleKind::none ? ScaleSource::level : ScaleSource::amax;
 }
 
-/// Whether the job looks for it where it does not lie in the source.
+/// Whether the job looks for the largest magnitude where it does not lie in the source.
 bool looks_for_amax(const QuantizeJob& job) {
-  const Operand& cast = job.spec.cast;
-  const bool is_of_its_own = !cast.is_unscaled() && !job.regions &&
-                             !job.context.stored.has_scales() && cast.scaling != Scaling::delayed;
-  return is_of_its_own && has_scale_of_amax(job) && job.context.amax == nullptr &&
+  return scale_source(job) == ScaleSource::amax && job.context.amax == nullptr &&
          !has_amax_of_source(job);
 }
 
-/// Scales that the whole tensor decides.
-void find_tensor_scale(const Workspace& workspace, QuantizeJob& job) {
-  const Operand& cast = job.spec.cast;
-  if (cast.is_unscaled()) return;
-  if (job.regions) return find_region_scales(workspace, job);
-  if (job.context.stored.has_scales()) {
-    const auto& scales = job.context.stored.scales;
-    if (scales.tensor != nullptr) job.request.two_level.tensor = *scales.tensor;
-    if (job.scales_by_block) return;
-    job.decode = scale_of_code(*scales.element, scales.data, 0);
-    job.multiplier = 1.0f;
-    return;
-  }
-  if (cast.scaling == Scaling::delayed) {
-    job.multiplier = *job.context.delayed.encode_scale;
-    job.decode = 1.0f / job.multiplier;
-    return;
-  }
-  const bool two_levels = cast.scale == ScaleKind::e4m3;
-  const bool needs_amax = has_scale_of_amax(job);
-  if (!needs_amax && !two_levels) return;
-  const QuantizeTotals whole = needs_amax ? whole_amax(workspace, job) : QuantizeTotals{};
-  if (two_levels)
-    job.request.two_level = two_level_scale(cast.tensor_scale, float_of_bits(whole.amax),
-                                            job.request.fit, cast.scale_max);
+void take_stored_scale_of_all(QuantizeJob& job) {
+  const auto& scales = job.context.stored.scales;
+  if (scales.tensor != nullptr) job.request.two_level.tensor = *scales.tensor;
   if (job.scales_by_block) return;
+  job.decode = scale_of_code(*scales.element, scales.data, 0);
+  job.multiplier = 1.0f;
+}
+
+/// One scale for all values.
+void find_scale_of_all(const Workspace& workspace, QuantizeJob& job, const QuantizeTotals& whole) {
+  const Operand& cast = job.spec.cast;
   job.is_finite =
       !whole.nonfinite && (job.context.amax == nullptr || cast.scale != ScaleKind::e4m3);
   const bool drops = whole.nonfinite && cast.scale != ScaleKind::e4m3;
@@ -194,6 +190,35 @@ void find_tensor_scale(const Workspace& workspace, QuantizeJob& job) {
                                    : statistic_scale(job, all, largest, scratch.values);
   job.decode = choice.decode;
   job.multiplier = choice.multiplier;
+}
+
+/// Scales that more than a block's values decide.
+void find_tensor_scale(const Workspace& workspace, QuantizeJob& job) {
+  const Operand& cast = job.spec.cast;
+  const auto second_level = [&](uint32_t amax) {
+    if (cast.scale == ScaleKind::e4m3)
+      job.request.two_level =
+          two_level_scale(cast.tensor_scale, float_of_bits(amax), job.request.fit, cast.scale_max);
+  };
+  switch (scale_source(job)) {
+    case ScaleSource::blocks:
+      return;
+    case ScaleSource::regions:
+      return find_region_scales(workspace, job);
+    case ScaleSource::stored:
+      return take_stored_scale_of_all(job);
+    case ScaleSource::delayed:
+      job.multiplier = *job.context.delayed.encode_scale;
+      job.decode = 1.0f / job.multiplier;
+      return;
+    case ScaleSource::level:
+      return second_level(0);
+    case ScaleSource::amax:
+      break;
+  }
+  const QuantizeTotals whole = whole_amax(workspace, job);
+  second_level(whole.amax);
+  if (!job.scales_by_block) find_scale_of_all(workspace, job, whole);
 }
 
 // ---------------------------------------------------------------- the course of a preparation
