@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "base/host_device.h"
 #include "format/operand.h"
@@ -14,6 +15,11 @@ namespace ng {
 class LaneSum {
  public:
   NG_HD void add(int64_t i, double value) { lanes_[i & 7] += value; }
+  /// term(x) of values i ... i + 7, i a multiple of 8: independent sums, which compilers vectorize.
+  template <class Term>
+  NG_HD void add_eight(const float* x, const Term& term) {
+    for (int lane = 0; lane < 8; ++lane) lanes_[lane] += term(double{x[lane]});
+  }
   [[nodiscard]] NG_HD double total() const {
     const double left = (lanes_[0] + lanes_[4]) + (lanes_[2] + lanes_[6]);
     return left + ((lanes_[1] + lanes_[5]) + (lanes_[3] + lanes_[7]));
@@ -37,18 +43,28 @@ struct Statistic {
   return {cast.scale_of, cast.element->short_name == "ternary" ? 1e-5f : 0.0f};
 }
 
+/// Σ term(x) of what for_each of scale_statistic() calls it with: a value and its place, or eight
+/// in a row, the first place a multiple of 8.
+template <class Term>
+struct TermSum {
+  LaneSum& sum;
+  const Term& term;
+  NG_HD void operator()(int64_t i, float x) const { sum.add(i, term(double{x})); }
+  NG_HD void eight(const float* x) const { sum.add_eight(x, term); }
+};
+
 /// The scale, not yet rounded to what it is stored as, of a block of `count` finite values of which
 /// `amax`, of which it is_of(), is the largest magnitude. `for_each(use)` calls use(i, value) for
-/// all of them. mean_abs: their mean magnitude. rms: 2.92247856 deviations from their mean, at
-/// which E2M1's clipping errs least on normal values, over the largest element; where that is 0,
-/// amax over it.
+/// all of them, or use.eight() for some. mean_abs: their mean magnitude. rms: 2.92247856 deviations
+/// from their mean, at which E2M1's clipping errs least on normal values, over the largest element;
+/// where that is 0, amax over it.
 template <class ForEach>
 [[nodiscard]] NG_HD float scale_statistic(const Statistic& statistic, float element_max, float amax,
                                           int64_t count, const ForEach& for_each) {
   const auto n = static_cast<double>(count);
   const auto mean = [&](const auto& term) {
     LaneSum sum;
-    for_each([&](int64_t i, float x) { sum.add(i, term(double{x})); });
+    for_each(TermSum<std::remove_cvref_t<decltype(term)>>{sum, term});
     return sum.total() / n;
   };
   if (statistic.of == ScaleOf::mean_abs) {

@@ -7,6 +7,22 @@
 namespace ng::cpu {
 namespace {
 
+/// Values `first`, `first` + 1 ... of a block, which lie in a row.
+template <class Use>
+void use_row(const TileValues& row, int64_t first, int64_t count, const Use& use) {
+  int64_t c = 0;
+  for (; first % 8 == 0 && c + 8 <= count; c += 8) {
+    if (!row.is_bf16()) {
+      use.eight(row.fp32() + c);
+      continue;
+    }
+    float eight[8];
+    for (int i = 0; i < 8; ++i) eight[i] = widened(row.bf16()[c + i]);
+    use.eight(eight);
+  }
+  for (; c < count; ++c) use(first + c, row(0, c));
+}
+
 template <class ForEach>
 ScaleChoice choice_of(const QuantizeJob& job, const Piece& block, float amax,
                       const ForEach& for_each) {
@@ -24,7 +40,7 @@ ScaleChoice statistic_scale(const QuantizeJob& job, const TileValues& values, co
                             float amax) {
   return choice_of(job, block, amax, [&](const auto& use) {
     for (int64_t r = 0; r < block.rows; ++r)
-      for (int64_t c = 0; c < block.cols; ++c) use(r * block.cols + c, values(r, c));
+      use_row(values.from(r, 0), r * block.cols, block.cols, use);
   });
 }
 
@@ -35,7 +51,7 @@ ScaleChoice statistic_scale(const QuantizeJob& job, const Piece& block, float am
         const int64_t cols = std::min(job.plan.piece_cols, block.cols - k);
         const Piece part{.row = block.row + r, .rows = 1, .k = block.k + k, .cols = cols};
         const TileValues values = job.source.load(part, buffer).values;
-        for (int64_t c = 0; c < cols; ++c) use(r * block.cols + k + c, values(0, c));
+        use_row(values, r * block.cols + k, cols, use);
       }
     }
   });
