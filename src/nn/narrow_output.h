@@ -5,14 +5,14 @@
 
 namespace ng {
 
-/// y = or += Q(what a GEMM gives), where a recipe's `output` is an operand. The GEMM overwrites
-/// made(), FP32, and finish() takes it from there.
+/// y = or += Q(what a GEMM gives), where a recipe's `output` is an operand. The GEMM writes FP32 of
+/// its own (into_made()), and finish() takes it from there.
 class NarrowOutput {
  public:
   /// `target`: a Gemm whose y, into and round say where the result goes. `key`: of the draws.
   NarrowOutput(Run& run, const Operand& cast, const Gemm& target, const RandomKey& key);
 
-  /// `target` into made(): with all else that it says.
+  /// `target` with FP32 as its y, overwritten, and all else that it says.
   [[nodiscard]] Gemm into_made(Gemm target) const;
   [[nodiscard]] const View& y() const { return y_; }
   /// After the GEMM, and what its result passes.
