@@ -7,21 +7,26 @@ namespace {
 
 constexpr const char* kTransforms[] = {
     // forward as it is, backward each in its own basis
-    "linear.dgrad.hadamard = 16\nlinear.wgrad.hadamard = 32\n",
-    "linear.fprop.hadamard = 32\n",
+    R"(linear.dgrad.hadamard = 16
+       linear.wgrad.hadamard = 32)",
+    "linear.fprop.hadamard = 32",
     // backward of what the forward pass read, in its basis
-    "linear.fprop.hadamard = 16\nlinear.dgrad.weight.from = 'fprop'\n"
-    "linear.wgrad.input.from = 'fprop'\n",
-    "linear.fprop = { hadamard = 32, hadamard_signs = 'fixed' }\n"
-    "linear.dgrad = { weight.from = 'fprop', hadamard = 64 }\n"
-    "linear.wgrad = { input.from = 'fprop', hadamard = 16, hadamard_signs = 'layer' }\n",
+    R"(linear.fprop.hadamard = 16
+       linear.dgrad.weight.from = 'fprop'
+       linear.wgrad.input.from = 'fprop')",
+    R"(linear.fprop = { hadamard = 32, hadamard_signs = 'fixed' }
+       linear.dgrad = { weight.from = 'fprop', hadamard = 64 }
+       linear.wgrad = { input.from = 'fprop', hadamard = 16, hadamard_signs = 'layer' })",
 };
 constexpr const char* kCenters[] = {
-    "linear.fprop.center = 'wide'\n",
-    "linear.fprop.center = 'operand'\nlinear.fprop.hadamard = 16\n",
-    "linear.dgrad.center = 'wide'\nlinear.wgrad.center = 'wide'\n",
-    "linear.fprop.center = 'wide'\nlinear.dgrad = { center = 'operand', hadamard = 32 }\n"
-    "linear.wgrad = { center = 'wide', hadamard = 16 }\n",
+    "linear.fprop.center = 'wide'",
+    R"(linear.fprop.center = 'operand'
+       linear.fprop.hadamard = 16)",
+    R"(linear.dgrad.center = 'wide'
+       linear.wgrad.center = 'wide')",
+    R"(linear.fprop.center = 'wide'
+       linear.dgrad = { center = 'operand', hadamard = 32 }
+       linear.wgrad = { center = 'wide', hadamard = 16 })",
 };
 constexpr const char* kLayers[] = {"blocks.0.attn.v", "blocks.0.mlp.up", "blocks.1.attn.out",
                                    "blocks.1.mlp.down"};
